@@ -1,0 +1,39 @@
+"""What every answer generator offers. One module a generator beside this one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rag_assets.records import Passage, Usage
+
+
+@dataclass(frozen=True)
+class Generated:
+    """An answer whose `[n]` markers point at `passages[n - 1]` of the call.
+
+    `answered` is false when the passages do not hold the answer; `text` then says so, without markers.
+    """
+
+    text: str
+    answered: bool
+    markers: Sequence[int]
+    usage: Usage = Usage()
+    notes: Sequence[str] = ()
+
+
+class Generator(Protocol):
+    """Turns a question and ranked passages into an answer that cites them."""
+
+    @property
+    def name(self) -> str:
+        """What an answer names as its model, such as `extractive` or `openai/gpt-4o-mini`."""
+        ...
+
+    def generate(
+        self, question: str, passages: Sequence[Passage], *, on_text: Callable[[str], None] | None = None
+    ) -> Generated:
+        """Answer `question` from `passages` only. `on_text` receives the answer piece by piece as it comes.
+
+        Raises `rag_assets.errors.ProviderError` when a chat provider fails after its bounded retries.
+        """
+        ...

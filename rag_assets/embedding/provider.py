@@ -1,0 +1,70 @@
+"""What every embedding provider offers. One module a provider beside this one; batching and storage know only this."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+Kind = Literal["document", "query"]
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """What one request may hold. Tokens are counted as the provider counts them, by `EmbeddingProvider.count_tokens`."""
+
+    inputs: int
+    tokens: int
+    tokens_per_input: int
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """One response. `vectors` has shape (texts, dimensions), rows in the order of the texts, each of unit length.
+
+    `tokens` is what the provider says it consumed; `cost_usd` is 0.0 for local models.
+    """
+
+    vectors: Vectors
+    tokens: int
+    cost_usd: float = 0.0
+
+
+class TextRefused(Exception):
+    """The provider refused one text for what it is (not for its company, not for the provider's own state)."""
+
+
+class BatchRefused(Exception):
+    """The provider refused a request of several texts as too many or too long, or because of one it did not name."""
+
+
+class EmbeddingProvider(Protocol):
+    """Turns texts into unit vectors. Stateless but for a client or a loaded model; safe to call from one thread."""
+
+    @property
+    def name(self) -> str:
+        """What an answer names as its embedding model, such as `local/all-MiniLM-L6-v2`."""
+        ...
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """Everything that changes a vector: provider, model, dimensions, prefixes, code version. No secret, no address
+        that may move, nothing that only changes speed."""
+        ...
+
+    @property
+    def limits(self) -> RequestLimits: ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of `text` as this provider counts them (an upper estimate where it cannot be known)."""
+        ...
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+        """Embed non-blank `texts` (at most `limits` allows) in one request.
+
+        Raises `TextRefused` when a single text is refused, `BatchRefused` when several are and halving may help, and
+        `rag_assets.errors.ProviderError` for what is no text's fault, after the bounded retries of the client.
+        """
+        ...

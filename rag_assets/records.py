@@ -1,0 +1,292 @@
+"""The records that travel between stages, and the Arrow schema of every table. Nothing else defines a column.
+
+A document becomes chunks, chunks become vectors, chunk and vector become an index row, an index row that was found
+becomes a passage, and passages become an answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from rag_assets.errors import Stage
+from rag_assets.fingerprints import hash_text
+
+Status = Literal["pending", "indexed", "empty", "failed"]
+
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One source file as text.
+
+    `text` has LF line ends, no U+FEFF, no NUL and no lone surrogate; every offset anywhere counts code points in it.
+    `first_line` is the line (from 1) of the source at which `text` begins: more than 1 after front matter.
+    `lossy` is true when bytes could not be decoded with certainty.
+    """
+
+    document: str
+    title: str
+    mime: str
+    text: str
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    first_line: int = 1
+    lossy: bool = False
+
+    @property
+    def text_hash(self) -> str:
+        return hash_text(self.text)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A half-open range of code points in a document's text, and the headings above it, outermost first."""
+
+    start: int
+    end: int
+    heading_path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A passage of a document, small enough for the embedder. `text` is exactly `document.text[start_char:end_char]`.
+
+    Lines count from 1 in the source file. `tokens` counts in the tokenizer of the chunking settings.
+    """
+
+    chunk_id: str
+    document: str
+    ordinal: int
+    text: str
+    text_hash: str
+    tokens: int
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    heading_path: tuple[str, ...] = ()
+    parent_chunk_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """An index row that a search found.
+
+    `score` orders the results (higher is better; its scale depends on the search mode and reranker). `similarity` is
+    the cosine to the question in the index's own model, None where only full text found the row.
+    """
+
+    chunk_id: str
+    document: str
+    ordinal: int
+    text: str
+    title: str
+    source_uri: str
+    heading_path: tuple[str, ...]
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    score: float
+    similarity: float | None = None
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A passage that an answer points at with `[marker]`. `text` is the passage as the reader was given it."""
+
+    marker: int
+    document: str
+    source_uri: str
+    heading_path: tuple[str, ...]
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    text: str
+    score: float
+    chunk_id: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a model call consumed, in tokens as the provider counts them, and US dollars (0.0 for local models)."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, its answer, and everything needed to audit it later. `timings_ms` holds wall time by step."""
+
+    question: str
+    answer: str
+    answered: bool
+    citations: Sequence[Citation]
+    sources: Sequence[str]
+    corpus: str
+    persona_id: str | None
+    model: str
+    embedding_model: str
+    index_version: int
+    documents_indexed: int
+    chunks_indexed: int
+    run_id: str
+    usage: Usage
+    timings_ms: Mapping[str, float]
+    notes: Sequence[str] = ()
+
+    @property
+    def num_sources(self) -> int:
+        return len(self.sources)
+
+
+DOCUMENTS = pa.schema(
+    [
+        pa.field("document", pa.string(), nullable=False),
+        ("title", pa.string()),
+        ("mime", pa.string()),
+        ("text", pa.large_string()),
+        ("text_hash", pa.string()),
+        ("metadata", pa.string()),
+        ("first_line", pa.int32()),
+        ("lossy", pa.bool_()),
+        ("source_uri", pa.string()),
+        ("byte_hash", pa.string()),
+        ("bytes", pa.int64()),
+        ("modified_ns", pa.int64()),
+        ("read_at", _TIME),
+        ("reader", pa.string()),
+        ("status", pa.string()),
+        ("stage", pa.string()),
+        ("reason", pa.string()),
+        ("retryable", pa.bool_()),
+        ("attempts", pa.int32()),
+        ("attempted_at", _TIME),
+        ("generation", pa.string()),
+        ("chunks", pa.int32()),
+        ("tokens", pa.int64()),
+        ("texts_embedded", pa.int32()),
+        ("texts_reused", pa.int32()),
+        ("cost_usd", pa.float64()),
+        ("indexed_at", _TIME),
+        ("run_id", pa.string()),
+    ]
+)
+
+CHUNKS = pa.schema(
+    [
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("document", pa.string(), nullable=False),
+        ("ordinal", pa.int32()),
+        ("text", pa.string()),
+        ("text_hash", pa.string()),
+        ("tokens", pa.int32()),
+        ("start_char", pa.int64()),
+        ("end_char", pa.int64()),
+        ("start_line", pa.int32()),
+        ("end_line", pa.int32()),
+        ("heading_path", pa.list_(pa.string())),
+        ("parent_chunk_id", pa.string()),
+    ]
+)
+
+PUBLICATIONS = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        ("generation", pa.string()),
+        ("table_version", pa.int64()),
+        ("published_at", _TIME),
+        ("run_id", pa.string()),
+        ("action", pa.string()),
+        ("documents", pa.int64()),
+        ("chunks", pa.int64()),
+        ("embedding", pa.string()),
+        ("summary", pa.string()),
+    ]
+)
+
+_CITATION = pa.struct(
+    [
+        ("marker", pa.int32()),
+        ("document", pa.string()),
+        ("source_uri", pa.string()),
+        ("heading_path", pa.list_(pa.string())),
+        ("start_char", pa.int64()),
+        ("end_char", pa.int64()),
+        ("start_line", pa.int32()),
+        ("end_line", pa.int32()),
+        ("text", pa.string()),
+        ("score", pa.float64()),
+        ("chunk_id", pa.string()),
+    ]
+)
+
+ANSWERS = pa.schema(
+    [
+        ("asked_at", _TIME),
+        ("question", pa.string()),
+        ("answer", pa.string()),
+        ("answered", pa.bool_()),
+        ("citations", pa.list_(_CITATION)),
+        ("sources", pa.list_(pa.string())),
+        ("corpus", pa.string()),
+        ("persona_id", pa.string()),
+        ("model", pa.string()),
+        ("embedding_model", pa.string()),
+        ("index_version", pa.int64()),
+        ("documents_indexed", pa.int64()),
+        ("chunks_indexed", pa.int64()),
+        ("run_id", pa.string()),
+        ("usage", pa.struct([("prompt_tokens", pa.int64()), ("completion_tokens", pa.int64()), ("cost_usd", pa.float64())])),
+        ("timings_ms", pa.string()),
+        ("notes", pa.list_(pa.string())),
+    ]
+)
+
+
+def vectors_schema(dimensions: int) -> pa.Schema:
+    """One row a text: its SHA-256 (64 hexadecimal digits) and its vector (`dimensions` float32)."""
+    return pa.schema(
+        [
+            pa.field("text_hash", pa.string(), nullable=False),
+            pa.field("vector", pa.list_(pa.float32(), dimensions), nullable=False),
+            ("tokens", pa.int32()),
+        ]
+    )
+
+
+def index_schema(dimensions: int) -> pa.Schema:
+    """What readers search: a chunk, its vector, and what a citation or a filter needs of its document."""
+    return pa.schema(
+        [
+            *CHUNKS,
+            pa.field("title", pa.string()),
+            pa.field("mime", pa.string()),
+            pa.field("source_uri", pa.string()),
+            pa.field("vector", pa.list_(pa.float32(), dimensions), nullable=False),
+        ]
+    )
+
+
+__all__ = [
+    "ANSWERS",
+    "CHUNKS",
+    "DOCUMENTS",
+    "PUBLICATIONS",
+    "Answer",
+    "Chunk",
+    "Citation",
+    "Document",
+    "Passage",
+    "Span",
+    "Stage",
+    "Status",
+    "Usage",
+    "index_schema",
+    "vectors_schema",
+]
