@@ -170,6 +170,7 @@ DOCUMENTS = pa.schema(
         ("generation", pa.string()),
         ("chunks", pa.int32()),
         ("tokens", pa.int64()),
+        ("tokens_embedded", pa.int64()),
         ("texts_embedded", pa.int32()),
         ("texts_reused", pa.int32()),
         ("cost_usd", pa.float64()),
@@ -192,6 +193,8 @@ CHUNKS = pa.schema(
         ("end_line", pa.int32()),
         ("heading_path", pa.list_(pa.string())),
         ("parent_chunk_id", pa.string()),
+        ("document_hash", pa.string()),
+        ("chunking", pa.string()),
     ]
 )
 

@@ -13,7 +13,7 @@ Kind = Literal["document", "query"]
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What one request may hold. Tokens are counted as the provider counts them, by `EmbeddingProvider.count_tokens`."""
+    """What one request may hold. Tokens are those of `EmbeddingProvider.count_tokens`."""
 
     inputs: int
     tokens: int
@@ -32,11 +32,15 @@ class Embedded:
     cost_usd: float = 0.0
 
 
-class TextRefused(Exception):
+class TextRefused(Exception):  # noqa: N818 - it says what happened to a text, and is dealt with
     """The provider refused one text for what it is (not for its company, not for the provider's own state)."""
 
 
-class BatchRefused(Exception):
+class TextTooLong(TextRefused):
+    """The provider refused one text for its length alone: its halves may pass."""
+
+
+class BatchRefused(Exception):  # noqa: N818 - as above
     """The provider refused a request of several texts as too many or too long, or because of one it did not name."""
 
 
@@ -55,7 +59,9 @@ class EmbeddingProvider(Protocol):
         ...
 
     @property
-    def limits(self) -> RequestLimits: ...
+    def limits(self) -> RequestLimits:
+        """What one request may hold."""
+        ...
 
     def count_tokens(self, text: str) -> int:
         """Tokens of `text` as this provider counts them (an upper estimate where it cannot be known)."""
@@ -68,3 +74,12 @@ class EmbeddingProvider(Protocol):
         `rag_assets.errors.ProviderError` for what is no text's fault, after the bounded retries of the client.
         """
         ...
+
+
+def without_lone_surrogates(text: str) -> str:
+    """`text` with U+FFFD for each surrogate that has no partner: neither UTF-8 nor a tokenizer can hold one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,309 @@
+"""Answers written by a model behind a server that speaks OpenAI's chat protocol.
+
+Here belongs one chat request and what its reply means as an answer. How a server is reached, and what its failures
+mean, is shared with embedding; the prompts are files; reading markers is `citations.py`.
+"""
+
+import functools
+import re
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rag_assets.answering.citations import Marked, read_markers, settled_length
+from rag_assets.answering.extractive import NOT_FOUND
+from rag_assets.answering.generator import Generated
+from rag_assets.answering.prompts import prompt, prompt_version
+from rag_assets.answering.sources import boundary_of, pack
+from rag_assets.config import OpenAIGeneration
+from rag_assets.embedding.openai_client import OpenAIServer, blames_length, server_words
+from rag_assets.embedding.provider import without_lone_surrogates
+from rag_assets.errors import ProviderError
+from rag_assets.records import Passage, Usage
+from rag_assets.tokenizing import count_tokens
+
+if TYPE_CHECKING:
+    import openai
+
+NOT_IN_SOURCES = "NOT_IN_SOURCES"
+"""What the system prompt tells the model to write when the sources do not hold the answer."""
+
+USD_PER_MILLION_TOKENS = {  # input, output: OpenAI's price list as known in November 2026
+    "gpt-4o": (2.50, 10.00),
+    "gpt-4o-mini": (0.15, 0.60),
+    "gpt-4.1": (2.00, 8.00),
+    "gpt-4.1-mini": (0.40, 1.60),
+    "gpt-4.1-nano": (0.10, 0.40),
+    "gpt-5": (1.25, 10.00),
+    "gpt-5-mini": (0.25, 2.00),
+    "gpt-5-nano": (0.05, 0.40),
+    "o4-mini": (1.10, 4.40),
+}
+_TOKENIZER = "o200k_base"
+_SENTINEL = re.compile(rf"[*_`\"'\s]*{NOT_IN_SOURCES}[*_`\"'.]*[ \t]*", re.IGNORECASE)
+
+
+@dataclass
+class _Reply:
+    """What came back, as far as it has come."""
+
+    text: str = ""
+    finish_reason: str | None = None
+    refusal: str = ""
+    usage: Any = None
+
+
+@dataclass
+class _Stream:
+    """Passes on what can no longer change: half a marker, or the beginning of the sentinel, waits for its end."""
+
+    known: frozenset[int]
+    on_text: Callable[[str], None]
+    sent: str = field(default="", init=False)
+
+    def follow(self, raw: str) -> None:
+        self._send(_read(raw[: min(settled_length(raw), _before_sentinel(raw))], self.known).text)
+
+    def finish(self, text: str) -> None:
+        self._send(text)
+
+    def _send(self, text: str) -> None:
+        if text.startswith(self.sent) and text != self.sent:
+            self.on_text(text[len(self.sent) :])
+            self.sent = text
+
+
+class OpenAIChatGenerator:
+    """One chat model behind an OpenAI-compatible server."""
+
+    def __init__(self, settings: OpenAIGeneration) -> None:
+        self._settings = settings
+        self._server = OpenAIServer("generation", settings)
+        self._adapted: dict[str, object] = {}
+
+    @property
+    def name(self) -> str:
+        """`openai/<model>`."""
+        return f"openai/{self._settings.model}"
+
+    @property
+    def prompt_version(self) -> str:
+        """Which wording of the prompts is in force."""
+        return prompt_version()
+
+    def generate(
+        self, question: str, passages: Sequence[Passage], *, on_text: Callable[[str], None] | None = None
+    ) -> Generated:
+        """Answer from as many passages as `max_context_tokens` holds. Nothing is sent when there are none.
+
+        What `on_text` receives adds up to the text of the answer. Raises `ProviderError`.
+        """
+        boundary = boundary_of(passages)
+        packed = pack(passages, boundary=boundary, max_tokens=self._settings.max_context_tokens)
+        if not packed:
+            if on_text:
+                on_text(NOT_FOUND)
+            return Generated(text=NOT_FOUND, answered=False, markers=[])
+        messages = [
+            {"role": "system", "content": prompt("system")},
+            {
+                "role": "user",
+                "content": prompt(
+                    "question",
+                    boundary=boundary,
+                    sources="\n\n".join(packed.values()),
+                    question=without_lone_surrogates(question).strip(),
+                ),
+            },
+        ]
+        stream = _Stream(frozenset(packed), on_text) if on_text else None
+        reply = self._ask(messages, stream)
+        generated = self._understand(reply, messages, packed=frozenset(packed), passages=passages)
+        if stream:
+            stream.finish(generated.text)
+        return generated
+
+    def _ask(self, messages: list[dict[str, str]], stream: _Stream | None) -> _Reply:
+        client = self._client
+        import httpx2
+        import openai
+
+        for _ in range(4):
+            request = {**self._parameters(streamed=stream is not None), **self._adapted}
+            request = {name: value for name, value in request.items() if value is not None}
+            try:
+                made: Any = client.chat.completions.create
+                reply = made(messages=messages, **request)
+                return _followed(reply, stream) if stream else _complete(reply)
+            except openai.BadRequestError as error:
+                change = _adaptation(error, request)
+                if not change:
+                    raise self._refusal(error) from error
+                self._adapted |= change
+            except openai.APIStatusError as error:
+                raise self._refusal(error) from error
+            except openai.APIError as error:
+                raise self._server.explain(error) from error
+            except httpx2.HTTPError as error:
+                raise ProviderError(
+                    f"{self._server} broke off in the middle of an answer ({type(error).__name__}: {error}); ask again,"
+                    " and see the server's log."
+                ) from error
+            except (openai.OpenAIError, ValueError, TypeError, AttributeError, LookupError) as error:
+                # What the client raises for a reply that is not JSON, or is JSON of another shape.
+                raise ProviderError(
+                    f"{self._server} answered for generation.model {self._settings.model!r} with no chat completion"
+                    f" ({type(error).__name__}: {error}); check generation.base_url and generation.model."
+                ) from error
+        raise ProviderError(f"{self._server} refused every form of the request; check generation.model.")
+
+    def _parameters(self, *, streamed: bool) -> dict[str, object]:
+        """`max_tokens` is what every compatible server knows; OpenAI itself deprecates it and its reasoning models
+        refuse it, so there it is `max_completion_tokens`. A server that says it wants the other gets the other."""
+        settings = self._settings
+        limit = "max_tokens" if self._server.base_url else "max_completion_tokens"
+        return {
+            "model": settings.model,
+            "temperature": settings.temperature,
+            limit: settings.max_answer_tokens,
+            "stream": streamed or None,
+            "stream_options": {"include_usage": True} if streamed else None,
+        }
+
+    def _refusal(self, error: "openai.APIStatusError") -> ProviderError:
+        if blames_length(error):
+            return ProviderError(
+                f"{self._server} said {error.status_code}: {server_words(error)}; lower generation.max_context_tokens"
+                f" {self._settings.max_context_tokens}, or generation.max_answer_tokens"
+                f" {self._settings.max_answer_tokens}."
+            )
+        return self._server.explain(error)
+
+    def _understand(
+        self, reply: _Reply, messages: Sequence[dict[str, str]], *, packed: frozenset[int], passages: Sequence[Passage]
+    ) -> Generated:
+        """A reply as an answer. An empty one is the server's failure, not the documents'."""
+        notes = _notes(reply, self._settings.max_answer_tokens, left_out=len(passages) - len(packed))
+        notes += [f"The server did not take {name}; it was left out." for name in self._left_out()]
+        usage, counted = self._usage(reply, messages)
+        notes += counted
+        if reply.refusal and not reply.text.strip():
+            return Generated(reply.refusal.strip(), answered=False, markers=[], usage=usage, notes=notes)
+        if not reply.text.strip():
+            raise ProviderError(
+                f"{self._server} sent an empty answer (finish_reason {reply.finish_reason}); raise"
+                f" generation.max_answer_tokens {self._settings.max_answer_tokens} if the model thinks before it"
+                " writes, or check generation.model."
+            )
+        says_not_found = _SENTINEL.search(reply.text) is not None
+        marked = _read(reply.text, packed)
+        text = marked.text.strip()
+        if marked.unknown:
+            numbers = ", ".join(f"[{number}]" for number in marked.unknown)
+            notes.append(f"The model cited {numbers}, which is not among its sources; taken out.")
+        if says_not_found and not marked.markers:
+            return Generated(text or NOT_FOUND, answered=False, markers=[], usage=usage, notes=notes)
+        if not marked.markers:
+            notes.append("The model cited no source: check this answer against the passages.")
+        return Generated(text, answered=True, markers=marked.markers, usage=usage, notes=notes)
+
+    def _left_out(self) -> Iterator[str]:
+        if "temperature" in self._adapted:
+            yield f"generation.temperature {self._settings.temperature:g}"
+
+    def _usage(self, reply: _Reply, messages: Sequence[dict[str, str]]) -> tuple[Usage, list[str]]:
+        notes: list[str] = []
+        spent = [getattr(reply.usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
+        if not all(isinstance(tokens, int) for tokens in spent):
+            spent = [
+                sum(count_tokens(message["content"], _TOKENIZER) for message in messages),
+                count_tokens(reply.text, _TOKENIZER),
+            ]
+            notes.append("The server did not say how many tokens it used; they are counted here.")
+        prices = self._prices()
+        if prices is None:
+            notes.append(
+                f"No price is known for {self._settings.model!r}: set generation.usd_per_million_input_tokens and"
+                " generation.usd_per_million_output_tokens to have costs counted."
+            )
+            prices = (0.0, 0.0)
+        cost = sum(tokens * price for tokens, price in zip(spent, prices, strict=True)) / 1_000_000
+        return Usage(prompt_tokens=spent[0], completion_tokens=spent[1], cost_usd=cost), notes
+
+    def _prices(self) -> tuple[float, float] | None:
+        """US dollars a million tokens, input and output; a server of one's own costs nothing unless told otherwise."""
+        settings = self._settings
+        undated = re.sub(r"-\d{4}-\d{2}-\d{2}$", "", settings.model)
+        known = (0.0, 0.0) if self._server.base_url else USD_PER_MILLION_TOKENS.get(undated)
+        told = (settings.usd_per_million_input_tokens, settings.usd_per_million_output_tokens)
+        if known is None and None in told:
+            return None
+        default = known or (0.0, 0.0)
+        return (default[0] if told[0] is None else told[0], default[1] if told[1] is None else told[1])
+
+    @functools.cached_property
+    def _client(self) -> "openai.OpenAI":
+        client = self._server.client()
+        weakref.finalize(self, client.close)
+        return client
+
+
+def _read(raw: str, known: frozenset[int]) -> Marked:
+    return read_markers(_SENTINEL.sub("", raw).lstrip(), known)
+
+
+def _before_sentinel(raw: str) -> int:
+    """Where a sentinel that is still being written may begin."""
+    tail = re.search(r"[*_`\"'\s]*([A-Za-z_]*)[*_`\"'.]*\s*$", raw)
+    begins = tail is not None and (not tail[1] or NOT_IN_SOURCES.startswith(tail[1].upper()))
+    return tail.start() if tail and begins else len(raw)
+
+
+def _complete(reply: Any) -> _Reply:
+    choice = reply.choices[0]
+    return _Reply(
+        text=choice.message.content or "",
+        finish_reason=choice.finish_reason,
+        refusal=getattr(choice.message, "refusal", None) or "",
+        usage=getattr(reply, "usage", None),
+    )
+
+
+def _followed(events: Any, stream: _Stream) -> _Reply:
+    reply = _Reply()
+    with events:
+        for event in events:
+            reply.usage = getattr(event, "usage", None) or reply.usage
+            for choice in event.choices[:1]:
+                reply.finish_reason = choice.finish_reason or reply.finish_reason
+                reply.refusal += getattr(choice.delta, "refusal", None) or ""
+                reply.text += choice.delta.content or ""
+            stream.follow(reply.text)
+    return reply
+
+
+def _adaptation(error: "openai.BadRequestError", request: dict[str, object]) -> dict[str, object]:
+    """What to change when a server refuses a parameter by name. Reasoning models take no temperature; old servers know
+    no `stream_options`; the limit has two names."""
+    blamed = f"{error.param or ''} {server_words(error)}"
+    if "max_tokens" in request and "max_completion_tokens" in blamed:
+        return {"max_tokens": None, "max_completion_tokens": request["max_tokens"]}
+    if "max_completion_tokens" in request and "max_completion_tokens" in blamed:
+        return {"max_completion_tokens": None, "max_tokens": request["max_completion_tokens"]}
+    return {
+        name: None for name in ("temperature", "stream_options") if name in request and name in blamed
+    }
+
+
+def _notes(reply: _Reply, max_answer_tokens: int, *, left_out: int) -> list[str]:
+    notes: list[str] = []
+    if left_out:
+        notes.append(f"{left_out} passages did not fit into generation.max_context_tokens.")
+    if reply.finish_reason == "length":
+        notes.append(f"The answer was cut at generation.max_answer_tokens {max_answer_tokens}.")
+    if reply.finish_reason == "content_filter":
+        notes.append("The server's content filter cut the answer.")
+    if reply.refusal:
+        notes.append("The model refused to answer.")
+    return notes

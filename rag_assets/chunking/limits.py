@@ -1,0 +1,99 @@
+"""How long a piece of text may be, and where it may be cut.
+
+Every strategy asks here and nowhere else: tokens of a range (estimated in constant time, or counted exactly), the offset
+that so many tokens reach, and offsets that do not fall inside a grapheme cluster.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+import regex
+
+from rag_assets.tokenizing import count_tokens, token_ends
+
+_CLUSTER = regex.compile(r"\X")
+_BLANK = re.compile(r"\s*")
+
+
+class Limits:
+    """A text, its tokens, and the limits a chunk of it must keep: `max_tokens` with an overlap of `overlap_tokens`.
+
+    The text is tokenized once. A piece tokenized alone may differ from its share of the whole by a token or two at its
+    ends, so `estimate` plans and `count` decides.
+    """
+
+    def __init__(self, text: str, *, max_tokens: int, overlap_tokens: int, tokenizer: str) -> None:
+        self.text = text
+        self.max_tokens = max_tokens
+        self.overlap_tokens = overlap_tokens
+        self._tokenizer = tokenizer
+        self._ends = token_ends(text, tokenizer)
+        self._counts: dict[tuple[int, int], int] = {}
+
+    def count(self, start: int, end: int) -> int:
+        """Tokens of `text[start:end]` on its own."""
+        key = (start, end)
+        if key not in self._counts:
+            self._counts[key] = count_tokens(self.text[start:end], self._tokenizer)
+        return self._counts[key]
+
+    def estimate(self, start: int, end: int) -> int:
+        """Tokens of the whole text that end in `start:end`."""
+        return bisect_right(self._ends, end) - bisect_right(self._ends, start)
+
+    def fits(self, start: int, end: int) -> bool:
+        """Whether `text[start:end]` is likely to be within `max_tokens`."""
+        return self.estimate(start, end) <= self.max_tokens
+
+    def reach(self, start: int, tokens: int) -> int:
+        """The farthest end of a token of the text such that `estimate(start, reach)` is at most `tokens`."""
+        beyond = bisect_right(self._ends, start) + tokens
+        if beyond >= len(self._ends):
+            return len(self.text)
+        return self._end_before(self._ends[beyond])
+
+    def reach_back(self, end: int, tokens: int) -> int:
+        """The earliest end of a token of the text such that `estimate(reach_back, end)` is at most `tokens`."""
+        before = bisect_right(self._ends, end) - tokens
+        return self._ends[before - 1] if before > 0 else 0
+
+    def _end_before(self, end: int) -> int:
+        index = bisect_left(self._ends, end)
+        return self._ends[index - 1] if index else 0
+
+    def is_token_end(self, position: int) -> bool:
+        """Whether a token of the text ends at `position`."""
+        index = bisect_left(self._ends, position)
+        return index < len(self._ends) and self._ends[index] == position
+
+    def breaks(self, position: int) -> bool:
+        """Whether a grapheme cluster ends at `position`, given that none is open before the character before it."""
+        if position <= 0 or position >= len(self.text):
+            return True
+        if self.text[position] < "\u0300" and self.text[position - 1] < "\u0300" and self.text[position - 1] != "\r":
+            return True
+        return self.cluster_end(position - 1) == position
+
+    def cluster_end(self, start: int) -> int:
+        """Where the grapheme cluster that starts at `start` ends."""
+        found = _CLUSTER.match(self.text, start)
+        return found.end() if found else len(self.text)
+
+    def cluster_ends(self, start: int, end: int) -> Iterator[int]:
+        """The ends, at most `end`, of the grapheme clusters from `start` on, which must be the start of one."""
+        for found in _CLUSTER.finditer(self.text, start):
+            if found.end() > end:
+                return
+            yield found.end()
+
+    def skip_blank(self, start: int, end: int) -> int:
+        """The start of the first cluster at or after `start` that is not white space; `end` if there is none."""
+        found = _BLANK.match(self.text, start, end)
+        stop = found.end() if found else start
+        return stop - 1 if start < stop < end and not self.breaks(stop) else stop
+
+    def trim_end(self, start: int, end: int) -> int:
+        """The end of the last cluster in `start:end` that is not white space."""
+        stop = start + len(self.text[start:end].rstrip())
+        return stop if self.breaks(stop) or stop == end else self.cluster_end(stop - 1)

@@ -1,0 +1,43 @@
+"""One paragraph a chunk: for text whose paragraphs stand on their own, such as FAQs and notes."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from rag_assets.chunking.limits import Limits
+from rag_assets.chunking.packing import line_starts, pack, seams, sentence_starts
+from rag_assets.chunking.sections import read_sections
+from rag_assets.reading.blocks import read_fences
+from rag_assets.records import Span
+
+VERSION = 1
+
+_BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)*\n")
+
+
+def split_paragraphs(text: str, limits: Limits) -> Sequence[Span]:
+    """What stands between blank lines, and a fenced block whole with the lines that touch it.
+
+    A paragraph over the limit is cut at sentences, then lines, then words. There is no overlap.
+    """
+    sections = read_sections(text)
+    starts = [section.start for section in sections]
+    spans = []
+    for start, end in _paragraphs(text):
+        path = sections[bisect_right(starts, start) - 1].path
+        parts = list(seams(limits, start, end, rank=0, splitters=((1, sentence_starts), (2, line_starts))))
+        spans += [Span(piece.start, piece.end, path) for piece in pack(limits, end, at=parts, overlap_tokens=0)]
+    return spans
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    fences = read_fences(text)
+    fence_starts = [start for start, _ in fences]
+    begin = 0
+    for blank in _BLANK_LINES.finditer(text):
+        fence = bisect_right(fence_starts, blank.start()) - 1
+        if fence >= 0 and blank.end() < fences[fence][1]:
+            continue
+        yield begin, blank.end()
+        begin = blank.end()
+    yield begin, len(text)

@@ -1,0 +1,10 @@
+"""The Dagster code location `rag_assets`: `defs/` for the `corpora.yaml` in force.
+
+A problem in the configuration is raised here as a `ConfigError`, and Dagster shows it where the code location would be.
+"""
+
+from rag_assets import dagster_storage  # noqa: F401  # sets the batch size of the events of runs
+from rag_assets.config import load_settings
+from rag_assets.defs.code_location import build_definitions
+
+defs = build_definitions(load_settings())

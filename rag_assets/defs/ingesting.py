@@ -1,0 +1,159 @@
+"""`rag-assets ingest` and `rag-assets remove`: the jobs of a corpus, executed in this process until nothing is pending.
+
+The runs are those that the sensor asks for, in the same Dagster instance, so the UI shows them. While they run, this
+process holds a lock that the sensor looks at; it is released when the process dies.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import dagster as dg
+
+from rag_assets.config import CorpusSettings
+from rag_assets.defs.jobs import ingest_job_name
+from rag_assets.defs.partitions import add_keys, move_to_end, partition_key, partitions_name
+from rag_assets.defs.removing import remove_job_name
+from rag_assets.defs.runs import COMMAND_LINE_TAG, ingest_lock, runs_under_way
+from rag_assets.defs.sensors import range_tags
+from rag_assets.errors import RagAssetsError
+from rag_assets.ingesting import IngestResult, look, set_aside_documents
+from rag_assets.scanning import Scan
+from rag_assets.storing.ledger import known_documents
+from rag_assets.storing.publishing import publication_is_due
+from rag_assets.storing.stores import Store
+
+_POLL_SECONDS = 1.0
+# Our console output is the report; Dagster's own log of each event is in the instance.
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass(frozen=True)
+class Ingester:
+    """Executes the jobs of one corpus in `instance`. `say` receives lines for the person who waits."""
+
+    definitions: dg.Definitions
+    instance: dg.DagsterInstance
+    store: Store
+    corpus: CorpusSettings
+    say: Callable[[str], None]
+
+    def ingest(self, *, confirm_deletions: bool = False) -> IngestResult:
+        """Scan once, then materialize what is pending, batch by batch, and remove what is gone.
+
+        Raises `SourceError` when the corpus cannot be listed, and `RagAssetsError` with the run's reason when a run fails
+        for what is no document's fault; what was done until then stays.
+        """
+        with self._alone():
+            seen = look(self.store, self.corpus, confirm_deletions=confirm_deletions)
+            self._add_lost_keys(seen.found)
+            size = self.corpus.max_documents_per_run
+            batches = [seen.documents[start : start + size] for start in range(0, len(seen.documents), size)]
+            runs = [self._materialize(batch) for batch in batches]
+            if seen.found.removed:
+                runs.append(self._remove(seen.found.removed))
+            if publication_is_due(self.store, self.corpus):
+                runs.append(self._execute(ingest_job_name(self.corpus.name), selection=("published_index",)))
+        known = known_documents(self.store.documents(self.corpus.name), seen.documents)
+        return IngestResult(
+            found=seen.found,
+            failed=set_aside_documents(self.store, self.corpus),
+            done=list(known.values()),
+            removed=seen.found.removed,
+            runs=runs,
+        )
+
+    def remove(self, documents: Sequence[str]) -> str:
+        """Remove `documents` and return the id of the run."""
+        with self._alone():
+            return self._remove(documents)
+
+    def _materialize(self, documents: Sequence[str]) -> str:
+        first, last = move_to_end(self.instance, self.corpus.name, documents)
+        job = ingest_job_name(self.corpus.name)
+        if len(documents) == 1:
+            run_id, problem = self._run(job, partition_key=first)
+        else:
+            run_id, problem = self._run(job, tags=range_tags(first, last))
+        left = known_documents(self.store.documents(self.corpus.name), documents)
+        unfinished = [name for name in documents if name not in left or left[name].status == "pending"]
+        if problem and (unfinished or len(documents) > 1):
+            raise RagAssetsError(f"corpus {self.corpus.name}: run {run_id[:8]} failed: {problem}")
+        return run_id
+
+    def _remove(self, documents: Sequence[str]) -> str:
+        return self._execute(remove_job_name(self.corpus.name), config={"documents": list(documents)})
+
+    def _execute(
+        self, job: str, *, selection: Sequence[str] | None = None, config: dict[str, object] | None = None
+    ) -> str:
+        run_id, problem = self._run(job, selection=selection, config=config)
+        if problem:
+            raise RagAssetsError(f"corpus {self.corpus.name}: run {run_id[:8]} failed: {problem}")
+        return run_id
+
+    def _run(
+        self,
+        job: str,
+        *,
+        partition_key: str | None = None,
+        tags: dict[str, str] | None = None,
+        selection: Sequence[str] | None = None,
+        config: dict[str, object] | None = None,
+    ) -> tuple[str, str | None]:
+        """Execute `job` and return the run's id and the reason of its failure, None when it succeeded."""
+        result = self.definitions.resolve_job_def(job).execute_in_process(
+            instance=self.instance,
+            run_config=config if config is not None else _QUIET,
+            partition_key=partition_key,
+            tags={COMMAND_LINE_TAG: "true", **(tags or {})},
+            asset_selection=[dg.AssetKey([self.corpus.name, name]) for name in selection] if selection else None,
+            raise_on_error=False,
+        )
+        return result.run_id, None if result.success else _reason(result)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until no other process ingests the corpus, then keep others waiting."""
+        name = ingest_lock(self.corpus.name)
+        with ExitStack() as held:
+            try:
+                held.enter_context(self.store.lock(name, timeout_seconds=0))
+            except TimeoutError:
+                self.say(f"waiting for another `rag-assets ingest` of {self.corpus.name} to end")
+                held.enter_context(self.store.lock(name))
+            told = False
+            while busy := runs_under_way(self.instance, self.store, self.corpus, holding_lock=True):
+                if not told:
+                    self.say(f"waiting for run {busy[0].run_id[:8]} of {self.corpus.name} to end")
+                told = True
+                time.sleep(_POLL_SECONDS)
+            yield
+
+    def _add_lost_keys(self, found: Scan) -> None:
+        """Give known documents their partitions back, where the Dagster instance is new or lost them."""
+        keys = set(self.instance.get_dynamic_partitions(partitions_name(self.corpus.name)))
+        known = known_documents(self.store.documents(self.corpus.name))
+        leaving = {*found.pending, *found.gone}
+        add_keys(
+            self.instance,
+            self.corpus.name,
+            [name for name in sorted(known) if name not in leaving and partition_key(name) not in keys],
+        )
+
+
+def _reason(result: dg.ExecuteInProcessResult) -> str:
+    """What the failed step said, without Dagster's frame around it."""
+    for event in result.all_events:
+        if not event.is_step_failure:
+            continue
+        failure = event.step_failure_data
+        if failure.user_failure_data and failure.user_failure_data.description:
+            return failure.user_failure_data.description
+        error = failure.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        if error is not None:
+            return error.message.strip().splitlines()[0]
+    return "Dagster gave no reason; look at the run in the UI (make dev)"

@@ -1,0 +1,25 @@
+"""The job `C_ingest`: all assets of a corpus, for any number of documents, in one process."""
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from rag_assets.config import CorpusSettings
+from rag_assets.defs.assets import asset_keys
+
+
+def ingest_job_name(corpus: str) -> str:
+    """The name of the job that materializes documents of `corpus`."""
+    return f"{corpus}_ingest"
+
+
+def ingest_job(corpus: CorpusSettings) -> UnresolvedAssetJobDefinition:
+    """`C_ingest` of `corpus`.
+
+    Its steps share one process: a process a step would pay five times for importing Dagster and loading the model.
+    """
+    return dg.define_asset_job(
+        name=ingest_job_name(corpus.name),
+        selection=dg.AssetSelection.assets(*asset_keys(corpus)),
+        executor_def=dg.in_process_executor,
+        description=f"Read, cut, embed, index and publish documents of {corpus.name}.",
+    )

@@ -1,0 +1,95 @@
+"""Runs of a corpus: which are under way, which died without a word, and how long to hold back after failures."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from rag_assets.config import CorpusSettings
+from rag_assets.defs.jobs import ingest_job_name
+from rag_assets.defs.removing import remove_job_name
+from rag_assets.storing.stores import Store
+
+# Set on runs that the command line executes in its own process, which holds the lock of that name meanwhile.
+COMMAND_LINE_TAG = "rag_assets/command_line"
+# Set on the run that tries a set-aside document alone: its failure says nothing about the others.
+RETRY_TAG = "rag_assets/retry"
+# A run that works writes a line at least every quarter of a minute, but for one request and its bounded retries.
+_SILENT_FOR = timedelta(minutes=20)
+
+_UNDER_WAY = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def ingest_lock(corpus: str) -> str:
+    """The lock that the command line holds while it ingests `corpus`."""
+    return f"ingest.{corpus}"
+
+
+def runs_under_way(
+    instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings, *, holding_lock: bool = False
+) -> list[dg.DagsterRun]:
+    """Runs that may write to `corpus` now. Runs whose process died are marked as failed, and not returned.
+
+    `holding_lock`: the caller is the command line and has the lock, so any other run of the command line is dead.
+    """
+    alive = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY)):
+        run = record.dagster_run
+        if not _touches(run, corpus.name):
+            continue
+        why = _death(instance, store, corpus.name, run, holding_lock=holding_lock)
+        if why:
+            instance.report_run_failed(run, f"{why}; its documents are still pending, and the next run takes them up")
+        else:
+            alive.append(run)
+    return alive
+
+
+def hold_back_until(instance: dg.DagsterInstance, corpus: CorpusSettings) -> datetime | None:
+    """When the next run may start after failures in a row: 30 s after the first, doubling, at most an hour."""
+    records = instance.get_run_records(dg.RunsFilter(job_name=ingest_job_name(corpus.name)), limit=10)
+    failures = 0
+    ended: datetime | None = None
+    for record in records:
+        if RETRY_TAG in record.dagster_run.tags:
+            continue
+        if record.dagster_run.status != dg.DagsterRunStatus.FAILURE:
+            break
+        failures += 1
+        if ended is None and record.end_time:
+            ended = datetime.fromtimestamp(record.end_time, UTC)
+    if not failures or ended is None:
+        return None
+    return ended + min(timedelta(seconds=30 * 2 ** (failures - 1)), timedelta(hours=1))
+
+
+def _touches(run: dg.DagsterRun, corpus: str) -> bool:
+    if run.job_name in (ingest_job_name(corpus), remove_job_name(corpus)):
+        return True
+    selection: Sequence[dg.AssetKey] = list(run.asset_selection or ())
+    return any(key.path[0] == corpus for key in selection)
+
+
+def _death(
+    instance: dg.DagsterInstance, store: Store, corpus: str, run: dg.DagsterRun, *, holding_lock: bool
+) -> str | None:
+    if run.status == dg.DagsterRunStatus.QUEUED:
+        return None
+    if COMMAND_LINE_TAG in run.tags:
+        if holding_lock:
+            return "the command line that executed it was killed"
+        try:
+            with store.lock(ingest_lock(corpus), timeout_seconds=0):
+                return "the command line that executed it was killed"
+        except TimeoutError:
+            return None
+    last = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    if last and datetime.now(UTC).timestamp() - last[0].timestamp > _SILENT_FOR.total_seconds():
+        return f"it wrote nothing for {_SILENT_FOR.total_seconds() / 60:.0f} minutes"
+    return None

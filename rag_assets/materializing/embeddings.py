@@ -1,0 +1,85 @@
+"""Every text of the chunks gets a vector: those without one are sent to the provider, each once."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from rag_assets.config import CorpusSettings
+from rag_assets.embedding.batching import embed_all
+from rag_assets.embedding.provider import EmbeddingProvider, Vectors
+from rag_assets.errors import DocumentError
+from rag_assets.generations import generation_of
+from rag_assets.materializing.reports import Progress, StageReport, no_progress
+from rag_assets.storing.ledger import change, failure, known_documents
+from rag_assets.storing.stores import Store
+
+
+def embed_documents(
+    store: Store,
+    corpus: CorpusSettings,
+    provider: EmbeddingProvider,
+    documents: Sequence[str],
+    *,
+    progress: Progress = no_progress,
+) -> StageReport:
+    """Embed the texts of `documents` that have no vector yet. Every response is kept before the next request is made.
+
+    A text that the provider refuses sets its documents aside. Raises `ProviderError` for what is no document's fault;
+    what was embedded until then stays.
+    """
+    ledger = store.documents(corpus.name)
+    known = known_documents(ledger, documents)
+    good = {name for name in documents if name in known and known[name].status != "failed"}
+    rows = store.chunks(corpus.name).read_where_in("document", sorted(good), ["document", "text", "text_hash", "tokens"])
+    texts: dict[str, str] = {}
+    first_seen: dict[str, str] = {}
+    hashes: dict[str, list[str]] = defaultdict(list)
+    for document, text, text_hash in zip(
+        *(rows[column].to_pylist() for column in ("document", "text", "text_hash")), strict=True
+    ):
+        texts.setdefault(text_hash, text)
+        first_seen.setdefault(text_hash, document)
+        hashes[document].append(text_hash)
+    vectors = store.vectors(generation_of(corpus).embedding)
+    have = vectors.known(texts)
+    spent: dict[str, int] = {}
+
+    def keep(keys: Sequence[str], new: Vectors, tokens: Sequence[int]) -> None:
+        vectors.append(keys, np.asarray(new, dtype=np.float32), tokens)
+        spent.update(zip(keys, tokens, strict=True))
+
+    outcome = embed_all(
+        {text_hash: text for text_hash, text in texts.items() if text_hash not in have},
+        provider,
+        keep=keep,
+        progress=lambda done, total: progress("embeddings", done, total),
+    )
+    vectors.compact()
+    failed = {
+        document: DocumentError(outcome.refused[text_hash], retryable=True)
+        for document, of_document in hashes.items()
+        for text_hash in of_document
+        if text_hash in outcome.refused
+    }
+    cost_per_token = outcome.cost_usd / outcome.tokens if outcome.tokens else 0.0
+    changes: dict[str, dict[str, object]] = {}
+    figures: dict[str, dict[str, object]] = {}
+    for document in good:
+        unique = set(hashes[document])
+        paid = [text_hash for text_hash in unique if text_hash in spent and first_seen[text_hash] == document]
+        tokens = sum(spent[text_hash] for text_hash in paid)
+        changes[document] = {
+            "texts_embedded": len(paid),
+            "texts_reused": len(unique) - len(paid),
+            "tokens_embedded": tokens,
+            "cost_usd": tokens * cost_per_token,
+        }
+        if document in failed:
+            changes[document] |= failure(known[document], "embed", failed[document], same_content=True)
+            changes[document]["generation"] = generation_of(corpus).id
+        else:
+            figures[document] = dict(changes[document])
+    if changes:
+        change(ledger, changes)
+    return StageReport(documents=figures, failed=failed, skipped=tuple(sorted(set(documents) - good)))

@@ -1,0 +1,121 @@
+"""Chunks and their vectors become the rows that readers search, all rows of the batch in one commit."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.config import CorpusSettings
+from rag_assets.errors import StoreError
+from rag_assets.generations import Generation, generation_of
+from rag_assets.materializing.reports import StageReport
+from rag_assets.records import CHUNKS, index_schema
+from rag_assets.storing.ledger import KnownDocument, change, known_documents
+from rag_assets.storing.publishing import latest_publication
+from rag_assets.storing.stores import Store
+
+
+def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[str], *, run_id: str) -> StageReport:
+    """Replace the index rows of those of `documents` that were not set aside, then note them as indexed.
+
+    Raises `StoreError` when the chunks are not those of the present text and configuration, or a vector is missing.
+    """
+    ledger = store.documents(corpus.name)
+    generation = generation_of(corpus)
+    known = known_documents(ledger, documents)
+    good = [name for name in documents if name in known and known[name].status != "failed"]
+    chunks = store.chunks(corpus.name).read_where_in("document", good)
+    _refuse_stale(corpus.name, chunks, known, generation)
+    counts = _count(chunks)
+    vector_table = store.vectors(generation.embedding)
+    dimensions = vector_table.dimensions()
+    if chunks.num_rows:
+        positions, vectors = vector_table.positions(set(chunks["text_hash"].to_pylist()))
+        rows = _with_vectors(corpus.name, chunks, positions, vectors)
+        rows = _with_document_columns(rows, store, corpus.name, good)
+        store.index(corpus.name, generation.id, dimensions=vectors.type.list_size).replace(good, rows)
+    elif dimensions is not None:
+        table = store.index(corpus.name, generation.id, dimensions=dimensions)
+        if table.exists():
+            table.replace(good, table.schema.empty_table())
+    now = datetime.now(UTC)
+    changes: dict[str, dict[str, object]] = {}
+    tokens = _sum_tokens(chunks)
+    for name in good:
+        changes[name] = {
+            "status": "indexed" if counts.get(name) else "empty",
+            "stage": None,
+            "reason": None,
+            "retryable": None,
+            "attempts": 0,
+            "attempted_at": None,
+            "generation": generation.id,
+            "chunks": counts.get(name, 0),
+            "tokens": tokens.get(name, 0),
+            "indexed_at": now,
+            "run_id": run_id,
+        }
+    if changes:
+        change(ledger, changes)
+    figures = {name: {"rows": counts.get(name, 0), "status": changes[name]["status"]} for name in good}
+    return StageReport(documents=figures, skipped=tuple(sorted(set(documents) - set(good))))
+
+
+def remove_documents(store: Store, corpus: CorpusSettings, documents: Sequence[str]) -> None:
+    """Delete every row of `documents`: from the index first, and what is known of them last, so that a removal that was
+    cut short is found again by the next scan. Their vectors stay, for texts that come back."""
+    generation = generation_of(corpus)
+    published = latest_publication(store, corpus.name)
+    for name in {generation.id, *([published.generation] if published else [])}:
+        table = store.index(corpus.name, name, dimensions=1)
+        if table.exists():
+            table.replace(documents, index_schema(1).empty_table())
+    store.chunks(corpus.name).replace(documents, CHUNKS.empty_table())
+    ledger = store.documents(corpus.name)
+    ledger.replace(documents, ledger.schema.empty_table())
+
+
+def _refuse_stale(
+    corpus: str, chunks: pa.Table, known: Mapping[str, KnownDocument], generation: Generation
+) -> None:
+    """Chunks know the text and the configuration that they were cut from; a document with text has at least one."""
+    columns = (chunks[name].to_pylist() for name in ("document", "document_hash", "chunking"))
+    seen = set(zip(*columns, strict=True))
+    stale = {document for document, text_hash, _ in seen if text_hash != known[document].text_hash}
+    other = {document for document, _, chunking in seen if chunking != generation.chunking}
+    if stale or other:
+        what = "an earlier text" if stale else "another chunking configuration"
+        names = ", ".join(sorted(stale or other)[:5])
+        raise StoreError(f"corpus {corpus}: the chunks of {names} were cut from {what}; materialize {corpus}/chunks first")
+
+
+def _with_vectors(corpus: str, chunks: pa.Table, positions: Mapping[str, int], vectors: pa.Array) -> pa.Table:
+    hashes = chunks["text_hash"].to_pylist()
+    missing = [document for document, h in zip(chunks["document"].to_pylist(), hashes, strict=True) if h not in positions]
+    if missing:
+        names = ", ".join(sorted(set(missing))[:5])
+        raise StoreError(
+            f"corpus {corpus}: {len(missing)} chunks of {names} have no vector; materialize {corpus}/embeddings first"
+        )
+    taken = vectors.take(pa.array([positions[h] for h in hashes], pa.int64()))
+    return chunks.append_column(pa.field("vector", taken.type, nullable=False), taken)
+
+
+def _with_document_columns(rows: pa.Table, store: Store, corpus: str, documents: Sequence[str]) -> pa.Table:
+    columns = ["document", "title", "mime", "source_uri"]
+    found = store.documents(corpus).read_where_in("document", documents, columns)
+    place = pc.index_in(rows["document"], value_set=found["document"].combine_chunks())
+    for name in columns[1:]:
+        rows = rows.append_column(name, found[name].combine_chunks().take(place))
+    return rows.select(index_schema(rows.schema.field("vector").type.list_size).names)
+
+
+def _count(chunks: pa.Table) -> dict[str, int]:
+    counts = pc.value_counts(chunks["document"])
+    return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
+
+
+def _sum_tokens(chunks: pa.Table) -> dict[str, int]:
+    sums = chunks.group_by("document").aggregate([("tokens", "sum")])
+    return dict(zip(sums["document"].to_pylist(), sums["tokens_sum"].to_pylist(), strict=True))

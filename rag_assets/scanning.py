@@ -1,0 +1,189 @@
+"""What a corpus needs: its listing compared with what is known of its documents.
+
+`compare` is pure. It trusts fingerprints, not clocks: a changed time of modification makes a file suspect, and only its
+bytes decide. It knows that a failed listing is not an empty folder, and that many deletions at once are implausible.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from rag_assets.config import CorpusSettings
+from rag_assets.errors import DocumentError
+from rag_assets.fingerprints import hash_bytes
+from rag_assets.generations import Generation, generation_of
+from rag_assets.reading.source import Entry, Listing, Source
+from rag_assets.storing.ledger import KnownDocument, change, known_documents
+from rag_assets.storing.stores import Store
+
+# A file that was modified this shortly before it was read may have changed again within the same clock tick.
+_CLOCK_TICK = timedelta(seconds=2)
+# Fewer deletions than this are believed however small the corpus is.
+_PLAUSIBLE_DELETIONS = 10
+
+Verdict = Literal["added", "changed", "unchanged", "touched", "failed"]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one look at a corpus found. Every listed document is in exactly one of `added`, `changed`, `unsettled`,
+    `failed` or counted in `unchanged`.
+
+    `touched` (document → entry) are unchanged documents whose time of modification is not the known one. `removed` may be
+    purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures whose content
+    did not change. `refused` was seen and cannot be a document: (name, reason).
+    """
+
+    scanned: int
+    added: Sequence[str]
+    changed: Sequence[str]
+    removed: Sequence[str]
+    failed: Sequence[KnownDocument]
+    unsettled: Sequence[str]
+    unchanged: int
+    touched: Mapping[str, Entry]
+    gone: Sequence[str] = ()
+    withheld: str | None = None
+    refused: Sequence[tuple[str, str]] = ()
+
+    @property
+    def pending(self) -> list[str]:
+        """Documents to materialize, in the order of their names."""
+        return sorted([*self.added, *self.changed])
+
+
+def scan(
+    store: Store,
+    corpus: CorpusSettings,
+    source: Source,
+    *,
+    settle: timedelta = timedelta(0),
+    confirm_deletions: bool = False,
+) -> Scan:
+    """List the source of `corpus` and compare it with what is known. Files modified less than `settle` ago wait.
+
+    Raises `SourceError` when the listing fails. Notes new times of modification of unchanged files, so that the next scan
+    need not read them.
+    """
+    listing = source.list()
+    table = store.documents(corpus.name)
+    known = known_documents(table)
+    found = compare(
+        listing,
+        known,
+        generation=generation_of(corpus),
+        byte_hash=lambda document: hash_bytes(source.read(document).data),
+        settle=settle,
+        max_share_deleted=corpus.max_share_deleted,
+        confirm_deletions=confirm_deletions,
+    )
+    if found.touched:
+        now = datetime.now(UTC)
+        change(
+            table,
+            {
+                name: {"modified_ns": entry.modified_ns, "bytes": entry.bytes, "read_at": now}
+                for name, entry in found.touched.items()
+            },
+        )
+    return found
+
+
+def compare(
+    listing: Listing,
+    known: Mapping[str, KnownDocument],
+    *,
+    generation: Generation,
+    byte_hash: Callable[[str], str],
+    settle: timedelta = timedelta(0),
+    max_share_deleted: float = 0.5,
+    confirm_deletions: bool = False,
+) -> Scan:
+    """Compare a listing with what is known. `byte_hash` is called only for files whose size or time differ."""
+    by_verdict: dict[Verdict, list[str]] = {"added": [], "changed": [], "unchanged": [], "touched": [], "failed": []}
+    unsettled: list[str] = []
+    now_ns = _nanoseconds(datetime.now(UTC))
+    settle_ns = int(settle.total_seconds() * 1e9)
+    for name, entry in listing.entries.items():
+        if abs(now_ns - entry.modified_ns) < settle_ns:  # a clock that is ahead must not hold a file for ever
+            unsettled.append(name)
+            continue
+        by_verdict[_judge(entry, known.get(name), generation, byte_hash)].append(name)
+    gone = sorted(set(known) - set(listing.entries))
+    withheld = None
+    if gone and not confirm_deletions:
+        withheld = _implausible(len(gone), len(known), len(listing.entries), max_share_deleted)
+    return Scan(
+        scanned=len(listing.entries),
+        added=by_verdict["added"],
+        changed=by_verdict["changed"],
+        removed=[] if withheld else gone,
+        failed=[known[name] for name in by_verdict["failed"]],
+        unsettled=unsettled,
+        unchanged=len(by_verdict["unchanged"]) + len(by_verdict["touched"]),
+        touched={name: listing.entries[name] for name in by_verdict["touched"]},
+        gone=gone,
+        withheld=withheld,
+        refused=listing.refused,
+    )
+
+
+def _judge(
+    entry: Entry, known: KnownDocument | None, generation: Generation, byte_hash: Callable[[str], str]
+) -> Verdict:
+    if known is None:
+        return "added"
+    same_time = known.modified_ns == entry.modified_ns and known.bytes == entry.bytes
+    if not same_time or _may_have_changed_since(known):
+        try:
+            same = byte_hash(entry.document) == known.byte_hash
+        except DocumentError:  # unreadable, gone or being written: a first time is told by the run that reads it
+            if known.status == "failed":
+                return "failed"
+            same = False
+        if not same:
+            return "changed" if known.indexed_at else "added"
+    if known.status == "pending" or known.reader != generation.reader or known.generation != generation.id:
+        return "changed" if known.indexed_at else "added"
+    if known.status == "failed":
+        return "failed"
+    return "unchanged" if same_time and not _may_have_changed_since(known) else "touched"
+
+
+def _may_have_changed_since(known: KnownDocument) -> bool:
+    if known.read_at is None or known.modified_ns is None:
+        return True
+    return abs(_nanoseconds(known.read_at) - known.modified_ns) < _CLOCK_TICK.total_seconds() * 1e9
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1e9)
+
+
+def _implausible(gone: int, known: int, listed: int, max_share: float) -> str | None:
+    """Why so many deletions are not believed, or None. Files that came while others went (a folder that was renamed) are
+    set off against them."""
+    if listed == 0:
+        return f"the source lists no document, and {known} are known"
+    lost = known - listed
+    if lost > _PLAUSIBLE_DELETIONS and lost > max_share * known:
+        return f"{gone} of {known} documents are gone at once, more than max_share_deleted {max_share:g} allows"
+    return None
+
+
+def retry_delay(attempts: int) -> timedelta:
+    """How long a failed document rests before it is tried alone: 30 s, doubling, at most an hour."""
+    return min(timedelta(seconds=30 * 2 ** max(attempts - 1, 0)), timedelta(hours=1))
+
+
+def due_for_retry(failed: Sequence[KnownDocument], *, max_attempts: int, now: datetime) -> KnownDocument | None:
+    """The failed document that has waited longest and may be tried again, None where there is none."""
+    due = [
+        document
+        for document in failed
+        if document.attempts < max_attempts
+        and document.attempted_at is not None
+        and document.attempted_at + retry_delay(document.attempts) <= now
+    ]
+    return min(due, key=lambda document: (document.attempted_at, document.document), default=None)

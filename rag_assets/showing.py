@@ -1,0 +1,114 @@
+"""What a person sees on the terminal: passages, answers, status tables and progress bars, drawn with rich."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from rag_assets.progress import listening
+from rag_assets.records import Answer, Citation, Passage
+from rag_assets.status import CorpusStatus
+
+_SHOWN_CHARACTERS = 400
+
+
+def show_passages(passages: Sequence[Passage]) -> None:
+    """Print passages, best first, or that there are none."""
+    console = Console(highlight=False)
+    if not passages:
+        console.print("nothing was found")
+    for rank, passage in enumerate(passages, start=1):
+        console.print(Text(f"{rank}. ", style="bold") + _place(passage) + Text(f"  score {passage.score:.3f}", style="dim"))
+        console.print(Padding(Text(_shorten(passage.text)), (0, 0, 1, 3)))
+
+
+def show_answer(answer: Answer, *, streamed: bool = False) -> None:
+    """Print an answer and its citations. When it was streamed, its text is on the terminal already."""
+    console = Console(highlight=False)
+    console.print() if streamed else console.print(Text(answer.answer))
+    if answer.citations:
+        console.print()
+    for citation in answer.citations:
+        console.print(Text(f"[{citation.marker}] ", style="bold") + _place(citation))
+        console.print(Padding(Text(_shorten(citation.text), style="dim"), (0, 0, 0, 4)))
+    for note in answer.notes:
+        console.print(Text(f"note: {note}", style="yellow"))
+    console.print(
+        Text(
+            f"\n{answer.corpus} version {answer.index_version}: {answer.documents_indexed:,} documents,"
+            f" {answer.chunks_indexed:,} chunks; {answer.model}, {answer.timings_ms.get('total', 0) / 1000:.2f} s",
+            style="dim",
+        )
+    )
+
+
+def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
+    """Print a table of corpora, then what is set aside and withheld, then every document if asked for."""
+    console = Console(highlight=False)
+    table = Table()
+    for column in ("corpus", "indexed", "empty", "failed", "pending", "chunks", "vectors", "version", "published", "coverage"):
+        table.add_column(column, justify="left" if column in ("corpus", "published") else "right")
+    for one in found:
+        table.add_row(
+            escape(one.corpus),
+            *(f"{one.documents[status]:,}" for status in ("indexed", "empty", "failed", "pending")),
+            f"{one.chunks:,}",
+            f"{one.vectors:,}",
+            str(one.index_version or "-"),
+            f"{one.published_at:%Y-%m-%d %H:%M:%S} UTC" if one.published_at else "never",
+            f"{one.coverage:.1%}",
+        )
+    console.print(table)
+    for one in found:
+        if one.problem:
+            console.print(Text(one.problem, style="red"))
+        if one.withheld:
+            console.print(Text(f"{one.corpus}: deletions are withheld: {one.withheld}", style="yellow"))
+        if one.published_generation not in (None, one.generation):
+            console.print(Text(f"{one.corpus}: a new generation is being built; readers see the old one", style="yellow"))
+        for aside in one.set_aside:
+            console.print(Text(f"{aside.document} is set aside ({aside.stage}): {aside.reason}", style="red"))
+    if documents:
+        console.print(_documents_table(found))
+
+
+def _documents_table(found: Sequence[CorpusStatus]) -> Table:
+    table = Table()
+    for column in ("corpus", "document", "status", "chunks", "tokens", "title"):
+        table.add_column(column, justify="right" if column in ("chunks", "tokens") else "left", overflow="fold")
+    for one in found:
+        for name, known in sorted(one.known.items()):
+            figures = (f"{known.chunks or 0:,}", f"{known.tokens or 0:,}")
+            table.add_row(escape(one.corpus), Text(name), known.status, *figures, Text(known.title or ""))
+    return table
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str], None]]:
+    """Draw one bar a stage on stderr while work is done. Yields a function that prints a line above the bars."""
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def step(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        with listening(step):
+            yield lambda line: bars.console.print(Text(line))
+
+
+def _place(where: Passage | Citation) -> Text:
+    place = Text(where.document, style="cyan") + Text(f":{where.start_line}-{where.end_line}")
+    return place + Text("  " + " > ".join(where.heading_path), style="italic")
+
+
+def _shorten(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS].rstrip()} …"

@@ -1,0 +1,89 @@
+"""What is there: the figures of `rag-assets status`, from the tables alone."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rag_assets.config import CorpusSettings
+from rag_assets.errors import SourceError
+from rag_assets.generations import generation_of
+from rag_assets.reading.source import open_source
+from rag_assets.scanning import scan
+from rag_assets.storing.ledger import KnownDocument, known_documents
+from rag_assets.storing.publishing import latest_publication
+from rag_assets.storing.stores import Store
+
+STATUSES = ("indexed", "empty", "failed", "pending")
+
+
+@dataclass(frozen=True)
+class CorpusStatus:
+    """One corpus now.
+
+    `documents` counts by status; `pending` counts new and changed files as well. `coverage` is the share of expected
+    chunks that readers can find (1.0 where none is expected). `lag_seconds` is the age of the oldest change that readers
+    cannot find yet, 0.0 where there is none. `problem` says why the source could not be listed.
+    """
+
+    corpus: str
+    documents: Mapping[str, int]
+    chunks: int
+    vectors: int
+    index_version: int | None
+    generation: str
+    published_generation: str | None
+    published_at: datetime | None
+    fragments: int
+    lag_seconds: float
+    coverage: float
+    set_aside: Sequence[KnownDocument]
+    withheld: str | None
+    problem: str | None
+    known: Mapping[str, KnownDocument]
+
+
+def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
+    """Look at the tables and the source of `corpus`. An unreachable source is told in `problem`, not raised."""
+    generation = generation_of(corpus)
+    pending: Sequence[str] = ()
+    withheld = problem = None
+    lag = 0.0
+    try:
+        source = open_source(corpus)
+        found = scan(store, corpus, source)
+        pending, withheld = found.pending, found.withheld
+        entries = source.list().entries if pending else {}
+        ages = [datetime.now(UTC).timestamp() - entries[name].modified_ns / 1e9 for name in pending if name in entries]
+        lag = max([0.0, *ages])
+    except SourceError as error:
+        problem = str(error)
+    known = known_documents(store.documents(corpus.name))
+    waiting = {*pending, *(name for name, document in known.items() if document.status == "pending")}
+    counts = Counter(document.status for name, document in known.items() if name not in waiting)
+    counts["pending"] = len(waiting)
+    published = latest_publication(store, corpus.name)
+    fragments = 0
+    if published and published.table_version:
+        table = store.index(corpus.name, published.generation, dimensions=1)
+        fragments = len(table.open(published.table_version).get_fragments())
+    expected = store.chunks(corpus.name)
+    expected_chunks = int(expected.open().count_rows()) if expected.exists() else 0
+    searchable = published.chunks if published else 0
+    return CorpusStatus(
+        corpus=corpus.name,
+        documents={status: counts[status] for status in STATUSES},
+        chunks=searchable,
+        vectors=store.vectors(generation.embedding).count(),
+        index_version=published.version if published else None,
+        generation=generation.id,
+        published_generation=published.generation if published else None,
+        published_at=published.published_at if published else None,
+        fragments=fragments,
+        lag_seconds=round(lag, 3),
+        coverage=round(min(1.0, searchable / expected_chunks), 6) if expected_chunks else 1.0,
+        set_aside=sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document),
+        withheld=withheld,
+        problem=problem,
+        known=known,
+    )

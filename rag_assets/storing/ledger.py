@@ -1,0 +1,113 @@
+"""What is known of each document without reading it: the small columns of the `documents` table.
+
+A scan compares a listing with it, assets move documents through it, `status` counts it. The state of a document is
+changed here and nowhere else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from rag_assets.errors import DocumentError
+from rag_assets.records import DOCUMENTS, Stage, Status
+from rag_assets.storing.tables import Table
+
+_COLUMNS = [
+    "document",
+    "status",
+    "stage",
+    "reason",
+    "retryable",
+    "attempts",
+    "attempted_at",
+    "byte_hash",
+    "bytes",
+    "modified_ns",
+    "read_at",
+    "reader",
+    "generation",
+    "indexed_at",
+    "title",
+    "mime",
+    "text_hash",
+    "chunks",
+    "tokens",
+    "tokens_embedded",
+    "texts_embedded",
+    "texts_reused",
+    "cost_usd",
+    "run_id",
+]
+
+
+@dataclass(frozen=True)
+class KnownDocument:
+    """A document as the last attempt left it.
+
+    `byte_hash`, `bytes` and `modified_ns` (nanoseconds since the epoch) describe the source file that was read, `reader`
+    the code that read it, `generation` what its chunks and vectors were made with, `attempts` the failures in a row on
+    this content. `stage`, `reason` and `retryable` matter while it is `failed`.
+    """
+
+    document: str
+    status: Status
+    stage: Stage | None
+    reason: str | None
+    retryable: bool | None
+    attempts: int
+    attempted_at: datetime | None
+    byte_hash: str | None
+    bytes: int | None
+    modified_ns: int | None
+    read_at: datetime | None
+    reader: str | None
+    generation: str | None
+    indexed_at: datetime | None
+    title: str | None
+    mime: str | None
+    text_hash: str | None
+    chunks: int | None
+    tokens: int | None
+    tokens_embedded: int | None
+    texts_embedded: int | None
+    texts_reused: int | None
+    cost_usd: float | None
+    run_id: str | None
+
+
+def known_documents(table: Table, documents: Sequence[str] | None = None) -> dict[str, KnownDocument]:
+    """What is known of all documents, or of `documents`, by name."""
+    if documents is None:
+        rows = table.read(_COLUMNS)
+    else:
+        rows = table.read_where_in("document", documents, _COLUMNS)
+    columns = [rows[name].to_pylist() for name in _COLUMNS]
+    return {values[0]: KnownDocument(*values) for values in zip(*columns, strict=True)}
+
+
+def change(table: Table, changes: Mapping[str, Mapping[str, object]]) -> None:
+    """Set columns of documents that are already in the table, in one commit: document → column → value."""
+    rows = table.read_where_in("document", list(changes)).combine_chunks()
+    names = rows["document"].to_pylist()
+    for column in sorted({column for values in changes.values() for column in values}):
+        old = rows[column].to_pylist()
+        new = [changes[name].get(column, value) for name, value in zip(names, old, strict=True)]
+        field = DOCUMENTS.field(column)
+        rows = rows.set_column(rows.schema.get_field_index(column), field, pa.array(new, field.type))
+    table.replace(names, rows)
+
+
+def failure(known: KnownDocument | None, stage: Stage, error: DocumentError, *, same_content: bool) -> dict[str, Any]:
+    """The columns of a document that failed at `stage`: attempts are counted per content."""
+    before = known.attempts if known is not None and same_content else 0
+    return {
+        "status": "failed",
+        "stage": stage,
+        "reason": error.reason,
+        "retryable": error.retryable,
+        "attempts": before + 1,
+        "attempted_at": datetime.now(UTC),
+    }

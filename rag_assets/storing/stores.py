@@ -1,0 +1,92 @@
+"""Which tables there are, and where: everything under `RAG_ASSETS_HOME`.
+
+    corpora/<corpus>/documents.lance            one row a document: its text, status and history
+    corpora/<corpus>/chunks.lance               one row a chunk
+    corpora/<corpus>/index_<generation>.lance   what readers search
+    corpora/<corpus>/publications.lance         the pointer: its last row names what readers see
+    vectors/<embedding>.lance                   one row a text, shared by all corpora
+    answers.lance                               every answer given
+
+`lancedb.connect` on `corpora/<corpus>` lists the tables of that corpus.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from rag_assets.records import ANSWERS, CHUNKS, DOCUMENTS, PUBLICATIONS, index_schema
+from rag_assets.storing.tables import Table
+from rag_assets.storing.vectors import VectorTable
+
+
+@dataclass(frozen=True)
+class Store:
+    """The tables under `home`, a folder or an object-store URI."""
+
+    home: str
+
+    @property
+    def locks(self) -> Path | None:
+        """A local folder for locks between processes of this machine; None where the home is not local."""
+        return None if "://" in self.home else Path(self.home) / "locks"
+
+    @contextlib.contextmanager
+    def lock(self, name: str, *, timeout_seconds: float = -1) -> Iterator[None]:
+        """Hold the lock `name` against the other processes of this machine; it is released when the process dies.
+
+        Raises `TimeoutError` when another process holds it for longer than `timeout_seconds` (negative: wait for ever).
+        """
+        path = self._lock(name)
+        if path is None:
+            yield
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(path, timeout=timeout_seconds):
+                yield
+        except Timeout:
+            raise TimeoutError(f"another process holds {path}") from None
+
+    def documents(self, corpus: str) -> Table:
+        """The documents of `corpus`."""
+        return self._table(f"corpora/{corpus}/documents", DOCUMENTS)
+
+    def chunks(self, corpus: str) -> Table:
+        """The chunks of `corpus`."""
+        return self._table(f"corpora/{corpus}/chunks", CHUNKS)
+
+    def index(self, corpus: str, generation: str, *, dimensions: int) -> Table:
+        """What readers of `corpus` search, as `generation` made it. `dimensions` matters only where rows are written."""
+        return self._table(f"corpora/{corpus}/{index_name(generation)}", index_schema(dimensions))
+
+    def publications(self, corpus: str) -> Table:
+        """What was published of `corpus`, and when."""
+        return self._table(f"corpora/{corpus}/publications", PUBLICATIONS)
+
+    def vectors(self, embedding_fingerprint: str) -> VectorTable:
+        """The vectors of one embedding model and configuration."""
+        name = f"vectors/{embedding_fingerprint[:16]}"
+        return VectorTable(f"{self.home}/{name}.lance", lock=self._lock(name))
+
+    def answers(self) -> Table:
+        """Every answer given, with the passages that fed it."""
+        return self._table("answers", ANSWERS)
+
+    def corpus_uri(self, corpus: str) -> str:
+        """The folder that `lancedb.connect` opens to see the tables of `corpus`."""
+        return f"{self.home}/corpora/{corpus}"
+
+    def _table(self, name: str, schema: pa.Schema) -> Table:
+        return Table(f"{self.home}/{name}.lance", schema, lock=self._lock(name))
+
+    def _lock(self, name: str) -> Path | None:
+        return self.locks / f"{name.replace('/', '.')}.lock" if self.locks else None
+
+
+def index_name(generation: str) -> str:
+    """The name of the table that holds `generation`."""
+    return f"index_{generation}"

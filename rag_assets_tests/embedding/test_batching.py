@@ -1,0 +1,358 @@
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_assets.config import HashingEmbedding, OpenAIEmbedding
+from rag_assets.embedding.batching import EmbeddingOutcome, embed_all
+from rag_assets.embedding.hashing import HashingProvider
+from rag_assets.embedding.openai_compatible import OpenAIProvider
+from rag_assets.embedding.provider import (
+    BatchRefused,
+    Embedded,
+    EmbeddingProvider,
+    Kind,
+    RequestLimits,
+    TextRefused,
+    TextTooLong,
+    Vectors,
+)
+from rag_assets.errors import ProviderError
+from rag_assets_tests.fakes import FakeOpenAI
+
+
+class Limited(HashingProvider):
+    """The hashing provider with limits that it checks; a token is a word."""
+
+    def __init__(self, *, inputs: int = 10, tokens: int = 1000, tokens_per_input: int = 100) -> None:
+        super().__init__(HashingEmbedding(provider="hashing", dimensions=32))
+        self.sent: list[list[str]] = []
+        self._limits = RequestLimits(inputs=inputs, tokens=tokens, tokens_per_input=tokens_per_input)
+
+    @property
+    def limits(self) -> RequestLimits:
+        return self._limits
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+        self.sent.append(list(texts))
+        counts = [self.count_tokens(text) for text in texts]
+        assert kind == "document"
+        assert 0 < len(texts) <= self.limits.inputs
+        assert sum(counts) <= self.limits.tokens
+        assert max(counts) <= self.limits.tokens_per_input
+        assert all(text.strip() for text in texts)
+        return super().embed(texts, kind)
+
+
+class Kept:
+    """Where vectors go."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.vectors: dict[str, Vectors] = {}
+        self.tokens: dict[str, int] = {}
+
+    def __call__(self, keys: Sequence[str], vectors: Vectors, tokens: Sequence[int]) -> None:
+        assert len(keys) == len(vectors) == len(tokens) > 0
+        self.keys += keys
+        self.vectors |= dict(zip(keys, vectors, strict=True))
+        self.tokens |= dict(zip(keys, tokens, strict=True))
+
+
+def _numbered(texts: Sequence[str]) -> dict[str, str]:
+    return {f"k{number}": text for number, text in enumerate(texts)}
+
+
+def _openai(fake: FakeOpenAI, **settings: object) -> OpenAIProvider:
+    return OpenAIProvider(OpenAIEmbedding.model_validate({"provider": "openai", "base_url": fake.base_url, **settings}))
+
+
+def test_requests_are_filled_in_order_up_to_the_number_of_inputs():
+    provider, kept = Limited(inputs=2), Kept()
+    outcome = embed_all(_numbered(["a", "b", "c"]), provider, keep=kept)
+    assert provider.sent == [["a", "b"], ["c"]]
+    assert kept.keys == ["k0", "k1", "k2"]
+    assert outcome == EmbeddingOutcome(embedded=3, tokens=3, cost_usd=0.0, requests=2, refused={})
+
+
+def test_requests_are_filled_up_to_the_number_of_tokens():
+    provider = Limited(tokens=4)
+    embed_all(_numbered(["a b", "c d", "e f g", "h"]), provider, keep=Kept())
+    assert provider.sent == [["a b", "c d"], ["e f g", "h"]]
+
+
+def test_every_response_is_kept_before_the_next_request():
+    events: list[str] = []
+
+    class Telling(Limited):
+        def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+            events.append(f"send {' '.join(texts)}")
+            return super().embed(texts, kind)
+
+    embed_all({"a": "a", "b": "b"}, Telling(inputs=1), keep=lambda keys, *_: events.append(f"keep {' '.join(keys)}"))
+    assert events == ["send a", "keep a", "send b", "keep b"]
+
+
+def test_blank_texts_are_refused_and_never_sent():
+    provider, kept = Limited(), Kept()
+    outcome = embed_all({"a": "", "b": " \n\t", "c": "word"}, provider, keep=kept)
+    assert provider.sent == [["word"]]
+    assert outcome.refused == {"a": "the text is blank", "b": "the text is blank"}
+
+
+def test_nothing_is_asked_for_nothing():
+    provider = Limited()
+    assert embed_all({}, provider, keep=Kept()) == EmbeddingOutcome(0, 0, 0.0, 0, {})
+    assert provider.sent == []
+
+
+def test_progress_counts_texts_after_each_response():
+    seen: list[tuple[int, int]] = []
+    embed_all(_numbered(["a", "b", "c", ""]), Limited(inputs=2), keep=Kept(), progress=lambda *at: seen.append(at))
+    assert seen[0] == (2, 4)
+    assert seen[-1] == (4, 4)
+
+
+class TestLongTexts:
+    def test_are_cut_at_white_space_and_kept_once_as_the_weighted_mean(self):
+        provider, kept = Limited(tokens_per_input=2), Kept()
+        embed_all({"long": "red green blue", "short": "one"}, provider, keep=kept)
+        assert provider.sent == [["red ", "green blue", "one"]]
+        assert kept.keys == ["long", "short"]
+        assert kept.tokens == {"long": 3, "short": 1}
+        red, rest = super(Limited, provider).embed(["red ", "green blue"], "document").vectors
+        mean = red + 2 * rest
+        assert kept.vectors["long"] == pytest.approx(mean / np.linalg.norm(mean))
+
+    def test_are_kept_with_their_last_window_when_that_is_in_another_request(self):
+        provider, kept = Limited(inputs=1, tokens_per_input=1), Kept()
+        outcome = embed_all({"long": "red green blue", "short": "one"}, provider, keep=kept)
+        assert [[text.strip() for text in sent] for sent in provider.sent] == [["red"], ["green"], ["blue"], ["one"]]
+        assert kept.keys == ["long", "short"]
+        assert outcome.embedded == 2
+
+    def test_without_white_space_are_cut_between_letters(self):
+        class Characters(Limited):
+            def count_tokens(self, text: str) -> int:
+                return len(text)
+
+        provider = Characters(tokens_per_input=4)
+        embed_all({"a": "abcdefghij"}, provider, keep=Kept())
+        assert provider.sent == [["abc", "def", "ghij"]]
+        provider = Characters(tokens_per_input=4)
+        embed_all({"a": "abce\u0301fgh"}, provider, keep=Kept())
+        assert provider.sent == [["abc", "e\u0301", "fgh"]]
+
+    def test_leave_out_blank_windows(self):
+        class Characters(Limited):
+            def count_tokens(self, text: str) -> int:
+                return len(text)
+
+        provider, kept = Characters(tokens_per_input=8), Kept()
+        embed_all({"a": "start" + " " * 100 + "end"}, provider, keep=kept)
+        assert [window.strip() for window in provider.sent[0]] == ["start", "end"]
+        assert kept.keys == ["a"]
+
+    def test_that_the_server_finds_longer_than_we_do_are_halved(self, fake: FakeOpenAI):
+        """A server of 512 tokens behind a setting of 8,192: its refusals are obeyed and nothing is dropped."""
+        fake.max_tokens_per_input = 100
+        kept = Kept()
+        text = "word " * 300
+        outcome = embed_all({"long": text, "short": "a short one"}, _openai(fake), keep=kept)
+        assert sorted(kept.keys) == ["long", "short"]
+        assert "".join(text for text in fake.embedded_texts if "short" not in text) == text
+        assert (outcome.embedded, dict(outcome.refused)) == (2, {})
+
+    def test_that_are_always_too_long_are_refused_in_the_end(self):
+        class Never(Limited):
+            def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+                self.sent.append(list(texts))
+                raise TextTooLong(f"too long for a {kind}")
+
+        provider = Never(tokens_per_input=1000)
+        outcome = embed_all({"a": "word " * 900}, provider, keep=Kept())
+        assert outcome.refused == {"a": "too long for a document"}
+        assert len(provider.sent) == 5
+
+    def test_that_cannot_be_cut_are_refused(self):
+        class Heavy(Limited):
+            def count_tokens(self, text: str) -> int:
+                return 3 * len(text)
+
+        outcome = embed_all({"a": "ab", "b": "c"}, Heavy(tokens_per_input=2), keep=Kept())
+        assert set(outcome.refused) == {"a", "b"}
+        assert outcome.requests == 0
+
+
+class TestRefusals:
+    def test_one_poison_text_in_fifty_is_named_and_the_others_are_kept(self, fake: FakeOpenAI):
+        for position in (0, 17, 49):
+            fake.recover()
+            fake.requests.clear()
+            fake.refuse_texts_with("poison")
+            texts = _numbered([f"good {number}" for number in range(50)])
+            texts[f"k{position}"] = "poison"
+            kept = Kept()
+            outcome = embed_all(texts, _openai(fake), keep=kept)
+            assert outcome.refused == {f"k{position}": "The input was refused by the content filter."}
+            assert sorted(kept.keys) == sorted(set(texts) - {f"k{position}"})
+            assert outcome.requests == len(fake.requests) <= 2 * math.log2(50) + 2
+
+    def test_a_poison_window_refuses_its_text_and_its_other_windows_are_not_sent(self, fake: FakeOpenAI):
+        fake.refuse_texts_with("poison")
+        texts = {"bad": "first second poison third fourth", "good": "fine"}
+        kept = Kept()
+        provider = _openai(fake, max_tokens_per_input=3, max_inputs_per_request=1)
+        outcome = embed_all(texts, provider, keep=kept)
+        assert kept.keys == ["good"]
+        assert outcome.refused == {"bad": "The input was refused by the content filter."}
+        assert [text.strip() for text in fake.embedded_texts] == ["first second", "fine"]
+
+    def test_a_batch_of_too_many_tokens_is_halved(self, fake: FakeOpenAI):
+        fake.max_tokens = 50
+        kept = Kept()
+        outcome = embed_all(_numbered(["x" * 40] * 8), _openai(fake), keep=kept)
+        assert len(kept.keys) == 8
+        assert outcome.requests == 3
+        assert len(fake.embedded_texts) == 8
+
+    def test_a_batch_of_too_many_inputs_is_halved(self, fake: FakeOpenAI):
+        fake.max_inputs = 3
+        kept = Kept()
+        embed_all(_numbered([f"text {number}" for number in range(10)]), _openai(fake), keep=kept)
+        assert kept.keys == [f"k{number}" for number in range(10)]
+
+    def test_the_caps_of_openai_are_kept_to_by_600_chunks_of_700_tokens(self, fake: FakeOpenAI):
+        fake.count_tokens = lambda text: len(text.split())
+        texts = _numbered([f"{number:03d}" + " word" * 699 for number in range(600)])
+        outcome = embed_all(
+            texts, _openai(fake, max_inputs_per_request=2048, max_tokens_per_request=300_000), keep=Kept()
+        )
+        assert (outcome.embedded, outcome.requests) == (600, 2)
+
+
+class TestFailures:
+    def test_what_was_kept_before_a_failure_stays_kept(self, fake: FakeOpenAI):
+        kept = Kept()
+        provider = _openai(fake, max_inputs_per_request=2)
+
+        def keep_then_fail(keys: Sequence[str], vectors: Vectors, tokens: Sequence[int]) -> None:
+            kept(keys, vectors, tokens)
+            fake.fail_next(401)
+
+        with pytest.raises(ProviderError, match="said 401"):
+            embed_all(_numbered(["a", "b", "c"]), provider, keep=keep_then_fail)
+        assert kept.keys == ["k0", "k1"]
+
+    def test_a_vector_of_another_size_than_before_is_refused_before_it_is_kept(self, fake: FakeOpenAI):
+        kept = Kept()
+
+        def keep_then_change(keys: Sequence[str], vectors: Vectors, tokens: Sequence[int]) -> None:
+            kept(keys, vectors, tokens)
+            fake.dimensions = 48
+
+        with pytest.raises(ProviderError, match="vectors of 48 numbers after vectors of 64"):
+            embed_all(_numbered(["a", "b"]), _openai(fake, max_inputs_per_request=1), keep=keep_then_change)
+        assert kept.keys == ["k0"]
+
+    def test_an_error_of_the_store_is_passed_on(self):
+        def full(*_: object) -> None:
+            raise OSError("no space left")
+
+        with pytest.raises(OSError, match="no space left"):
+            embed_all({"a": "a"}, Limited(), keep=full)
+
+    def test_a_kill_loses_at_most_the_request_in_flight(self, tmp_path: Path):
+        log, kept = tmp_path / "sent.jsonl", tmp_path / "kept.txt"
+        server = subprocess.Popen(
+            [sys.executable, "-m", "rag_assets_tests.fakes", "--log", str(log), "--latency-seconds", "0.02"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert server.stdout is not None
+            base_url = server.stdout.readline().strip()
+            client = subprocess.Popen([sys.executable, "-c", _CLIENT, base_url, str(kept)])
+            _wait_until(lambda: log.exists() and len(log.read_text().splitlines()) >= 200)
+            client.send_signal(signal.SIGKILL)
+            client.wait()
+            sent = [json.loads(line) for line in log.read_text().splitlines()]
+            stored = kept.read_text().splitlines()
+            assert stored == [text.removeprefix("text ") for text in sent[: len(stored)]]
+            assert 200 <= len(sent) < 100_000
+            assert 0 <= len(sent) - len(stored) <= 10
+        finally:
+            server.terminate()
+            server.communicate()
+
+
+_CLIENT = """
+import sys
+from rag_assets.config import OpenAIEmbedding
+from rag_assets.embedding.batching import embed_all
+from rag_assets.embedding.openai_compatible import OpenAIProvider
+
+settings = OpenAIEmbedding(provider="openai", base_url=sys.argv[1], max_inputs_per_request=10)
+with open(sys.argv[2], "a") as file:
+    def keep(keys, vectors, tokens):
+        file.writelines(key + "\\n" for key in keys)
+        file.flush()
+
+    embed_all({str(n): f"text {n}" for n in range(100_000)}, OpenAIProvider(settings), keep=keep)
+"""
+
+
+def _wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+_TEXTS = st.lists(st.text(alphabet="ab c\n\u0301é", max_size=60), max_size=25)
+
+
+@settings(deadline=None)
+@given(_TEXTS, st.integers(1, 5), st.integers(1, 12), st.integers(1, 12))
+def test_every_text_is_kept_once_or_refused_once_and_no_request_is_over_a_limit(
+    texts: list[str], inputs: int, tokens: int, tokens_per_input: int
+):
+    provider, kept = Limited(inputs=inputs, tokens=tokens, tokens_per_input=tokens_per_input), Kept()
+    outcome = embed_all(_numbered(texts), provider, keep=kept)
+    assert sorted([*kept.keys, *outcome.refused]) == sorted(_numbered(texts))
+    assert {key for key, text in _numbered(texts).items() if not text.strip()} <= set(outcome.refused)
+    assert len(provider.sent) == outcome.requests
+    for key, vector in kept.vectors.items():
+        assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5), key
+    assert all(kept.tokens[key] >= 1 for key in kept.keys)
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 29)))
+def test_any_set_of_poison_texts_is_told_from_the_good_ones(poison: set[int]):
+    class Refusing(Limited):
+        def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+            if any("poison" in text for text in texts):
+                raise BatchRefused("no") if len(texts) > 1 else TextRefused("no")
+            return super().embed(texts, kind)
+
+    kept = Kept()
+    texts = _numbered([f"{'poison' if number in poison else 'good'} {number}" for number in range(30)])
+    outcome = embed_all(texts, Refusing(), keep=kept)
+    assert set(outcome.refused) == {f"k{number}" for number in poison}
+    assert kept.keys == [f"k{number}" for number in range(30) if number not in poison]
+
+
+def test_every_provider_satisfies_the_protocol():
+    provider: EmbeddingProvider = Limited()
+    identity: Mapping[str, object] = provider.identity
+    assert identity["provider"] == "hashing"
