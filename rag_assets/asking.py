@@ -81,7 +81,7 @@ def make_question(
     return Question(
         text=_clean(text),
         corpus=found.name,
-        mode=cast(Mode, mode) if mode else found.retrieval.mode,
+        mode=cast("Mode", mode) if mode else found.retrieval.mode,
         top_k=top_k or found.retrieval.top_k,
         candidates=found.retrieval.candidates,
         where=where,
@@ -92,9 +92,7 @@ def retrieve(store: Store, corpus: CorpusSettings, question: Question) -> Found:
     """Search what is published now. Raises `QuestionError` when nothing was published yet."""
     publication = latest_publication(store, corpus.name)
     if publication is None:
-        raise QuestionError(
-            f"corpus {corpus.name} has no published index yet; run: rag-assets ingest {corpus.name}"
-        )
+        raise QuestionError(f"corpus {corpus.name} has no published index yet; run: rag-assets ingest {corpus.name}")
     timings: dict[str, float] = {}
     provider = make_provider(publication.embedding)
     wanted = Search(question.text, question.mode, question.top_k, question.candidates, question.where)

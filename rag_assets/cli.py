@@ -134,7 +134,9 @@ def remove(
         run_id = _ingester(settings, chosen, say).remove(documents)
     still_there = sorted(set(documents) & set(open_source(chosen).list().entries))
     if as_json:
-        _print_json({"corpus": chosen.name, "removed": list(documents), "still_in_source": still_there, "run_id": run_id})
+        _print_json(
+            {"corpus": chosen.name, "removed": list(documents), "still_in_source": still_there, "run_id": run_id}
+        )
     else:
         typer.echo(f"removed {len(documents)} documents from {chosen.name}")
     for name in still_there:

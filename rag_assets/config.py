@@ -191,7 +191,9 @@ def load_settings(path: Path | None = None) -> Settings:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict) or not isinstance(raw.get("corpora"), dict) or not raw["corpora"]:
-        raise ConfigError(f"{path}: must hold a mapping 'corpora' with at least one corpus, such as: corpora: {{docs: {{source: docs/}}}}")
+        raise ConfigError(
+            f"{path}: must hold a mapping 'corpora' with at least one corpus, such as: corpora: {{docs: {{source: docs/}}}}"
+        )
     unknown = sorted(str(key) for key in raw if key != "corpora")
     if unknown:
         raise ConfigError(f"{path}: {unknown[0]}: unknown key; allowed: corpora")
@@ -216,7 +218,7 @@ def _load_corpus(path: Path, name: str, body: object) -> CorpusSettings:
         raise ConfigError(f"{path}: corpora.{name}.source: '' is not a folder")
     if "://" not in settings.source:
         folder = Path(settings.source).expanduser()
-        settings = settings.model_copy(update={"source": str(Path(os.path.abspath(path.parent / folder)))})
+        settings = settings.model_copy(update={"source": os.path.normpath(path.parent / folder)})
     return settings
 
 
@@ -233,7 +235,7 @@ def _refuse_equal_up_to_case(path: Path, corpora: Mapping[str, CorpusSettings]) 
 
 def _home(path: Path) -> str:
     named = os.environ.get("RAG_ASSETS_HOME") or ".rag_assets"
-    return named if "://" in named else os.path.abspath(path.parent / Path(named).expanduser())
+    return named if "://" in named else os.path.normpath(path.parent / Path(named).expanduser())
 
 
 def _explain(path: Path, where: str, error: ValidationError) -> Iterator[str]:
@@ -243,10 +245,14 @@ def _explain(path: Path, where: str, error: ValidationError) -> Iterator[str]:
         value = problem["input"]
         match problem["type"]:
             case "extra_forbidden":
-                allowed = sorted(name for name in model.model_fields if not (model is CorpusSettings and name == "name"))
+                allowed = sorted(
+                    name for name in model.model_fields if not (model is CorpusSettings and name == "name")
+                )
                 close = difflib.get_close_matches(keys[-1], allowed, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
-                yield f"{path}: {key}: unknown key{hint} allowed: {', '.join(allowed)}".replace("? allowed", "? Allowed")
+                yield f"{path}: {key}: unknown key{hint} allowed: {', '.join(allowed)}".replace(
+                    "? allowed", "? Allowed"
+                )
             case "missing":
                 yield f"{path}: {key}: is required"
             case "union_tag_invalid" | "union_tag_not_found":
@@ -274,7 +280,9 @@ def _follow(location: tuple[int | str, ...]) -> tuple[type[BaseModel], list[str]
         keys.append(str(part))
         field = model.model_fields.get(str(part))
         annotation = field.annotation if field else None
-        options = [t for t in (get_args(annotation) or (annotation,)) if isinstance(t, type) and issubclass(t, BaseModel)]
+        options = [
+            t for t in (get_args(annotation) or (annotation,)) if isinstance(t, type) and issubclass(t, BaseModel)
+        ]
         if len(options) == 1:
             model, options = options[0], []
     return model, keys

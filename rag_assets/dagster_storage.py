@@ -51,14 +51,14 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         for event in events:
             if event.dagster_event_type in ASSET_CHECK_EVENTS:
                 with self.index_connection() as conn:
-                    event_id = conn.execute(self.prepare_insert_event(event)).inserted_primary_key[0]
+                    event_id = _inserted_id(conn.execute(self.prepare_insert_event(event)))
                 self.store_asset_check_event(event, event_id)
 
     def _mirror(self, events: Sequence[EventLogEntry]) -> None:
         """Write asset events to the database that all runs share, and update each asset once, by its last events."""
         last: dict[tuple[str, DagsterEventType | None], tuple[EventLogEntry, int]] = {}
         with self.index_transaction() as conn:
-            ids = [conn.execute(self.prepare_insert_event(event)).inserted_primary_key[0] for event in events]
+            ids = [_inserted_id(conn.execute(self.prepare_insert_event(event))) for event in events]
             self._store_asset_event_tags(conn, events, ids)
             for event, event_id in zip(events, ids, strict=True):
                 asset_key = event.get_dagster_event().asset_key
@@ -66,6 +66,10 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
                     last[asset_key.to_string(), event.dagster_event_type] = (event, event_id)
             for event, event_id in last.values():
                 self._store_asset_event(conn, event, event_id)
+
+
+def _inserted_id(result: Any) -> int:
+    return int(result.inserted_primary_key[0])
 
 
 def _default_base_dir() -> str:

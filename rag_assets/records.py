@@ -37,6 +37,7 @@ class Document:
 
     @property
     def text_hash(self) -> str:
+        """SHA-256 of the text."""
         return hash_text(self.text)
 
 
@@ -142,6 +143,7 @@ class Answer:
 
     @property
     def num_sources(self) -> int:
+        """How many documents the answer cites."""
         return len(self.sources)
 
 
@@ -245,7 +247,10 @@ ANSWERS = pa.schema(
         ("documents_indexed", pa.int64()),
         ("chunks_indexed", pa.int64()),
         ("run_id", pa.string()),
-        ("usage", pa.struct([("prompt_tokens", pa.int64()), ("completion_tokens", pa.int64()), ("cost_usd", pa.float64())])),
+        (
+            "usage",
+            pa.struct([("prompt_tokens", pa.int64()), ("completion_tokens", pa.int64()), ("cost_usd", pa.float64())]),
+        ),
         ("timings_ms", pa.string()),
         ("notes", pa.list_(pa.string())),
     ]

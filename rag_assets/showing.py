@@ -23,7 +23,9 @@ def show_passages(passages: Sequence[Passage]) -> None:
     if not passages:
         console.print("nothing was found")
     for rank, passage in enumerate(passages, start=1):
-        console.print(Text(f"{rank}. ", style="bold") + _place(passage) + Text(f"  score {passage.score:.3f}", style="dim"))
+        console.print(
+            Text(f"{rank}. ", style="bold") + _place(passage) + Text(f"  score {passage.score:.3f}", style="dim")
+        )
         console.print(Padding(Text(_shorten(passage.text)), (0, 0, 1, 3)))
 
 
@@ -48,29 +50,38 @@ def show_answer(answer: Answer, *, streamed: bool = False) -> None:
 
 
 def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
-    """Print a table of corpora, then what is set aside and withheld, then every document if asked for."""
+    """Print the figures of each corpus, then what is set aside and withheld, then every document if asked for."""
     console = Console(highlight=False)
-    table = Table()
-    for column in ("corpus", "indexed", "empty", "failed", "pending", "chunks", "vectors", "version", "published", "coverage"):
-        table.add_column(column, justify="left" if column in ("corpus", "published") else "right")
     for one in found:
-        table.add_row(
-            escape(one.corpus),
-            *(f"{one.documents[status]:,}" for status in ("indexed", "empty", "failed", "pending")),
-            f"{one.chunks:,}",
-            f"{one.vectors:,}",
-            str(one.index_version or "-"),
-            f"{one.published_at:%Y-%m-%d %H:%M:%S} UTC" if one.published_at else "never",
-            f"{one.coverage:.1%}",
+        counts = ", ".join(f"{count:,} {status}" for status, count in one.documents.items())
+        published = (
+            f"version {one.index_version}, {one.published_at:%Y-%m-%d %H:%M:%S} UTC" if one.published_at else "never"
         )
-    console.print(table)
+        grid = Table.grid(padding=(0, 2))
+        for label, value in (
+            ("documents", counts),
+            ("searchable", f"{one.chunks:,} chunks, coverage {one.coverage:.1%}, {one.fragments:,} fragments"),
+            ("vectors", f"{one.vectors:,} kept"),
+            ("published", published),
+            (
+                "lag",
+                f"{one.lag_seconds:,.0f} s since the oldest change that is not searchable"
+                if one.lag_seconds
+                else "none",
+            ),
+        ):
+            grid.add_row(Text(f"  {label}", style="dim"), value)
+        console.print(Text(one.corpus, style="bold"))
+        console.print(grid)
     for one in found:
         if one.problem:
             console.print(Text(one.problem, style="red"))
         if one.withheld:
             console.print(Text(f"{one.corpus}: deletions are withheld: {one.withheld}", style="yellow"))
         if one.published_generation not in (None, one.generation):
-            console.print(Text(f"{one.corpus}: a new generation is being built; readers see the old one", style="yellow"))
+            console.print(
+                Text(f"{one.corpus}: a new generation is being built; readers see the old one", style="yellow")
+            )
         for aside in one.set_aside:
             console.print(Text(f"{aside.document} is set aside ({aside.stage}): {aside.reason}", style="red"))
     if documents:

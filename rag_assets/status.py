@@ -60,7 +60,7 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
         problem = str(error)
     known = known_documents(store.documents(corpus.name))
     waiting = {*pending, *(name for name, document in known.items() if document.status == "pending")}
-    counts = Counter(document.status for name, document in known.items() if name not in waiting)
+    counts: Counter[str] = Counter(document.status for name, document in known.items() if name not in waiting)
     counts["pending"] = len(waiting)
     published = latest_publication(store, corpus.name)
     fragments = 0

@@ -12,10 +12,13 @@ from rag_assets.answering.generator import Generated
 from rag_assets.records import Citation, Passage
 
 # [1]  [1, 2]  [1; 2]  [1-3]  [Source 1]  【1】  【1†notes.md】
-_NUMBERS = r"\s*(?:sources?\s*)?#?\d{1,4}(?:\s*(?:[,;–-]|and)\s*#?\d{1,4})*\s*"
-_MARKER = re.compile(rf"(?P<blank>[ \t]*)(?:\[(?P<square>{_NUMBERS})\](?!\()|【(?P<wide>{_NUMBERS})(?:†[^】\n]*)?】)", re.I)
+_NUMBERS = r"[ \t]*(?:sources?[ \t]*)?#?\d{1,4}(?:[ \t]*(?:[,;–-]|and)[ \t]*#?\d{1,4})*[ \t]*"
+_MARKER = re.compile(
+    rf"(?P<blank>[ \t]*)(?:\[(?P<square>{_NUMBERS})\](?!\()|【(?P<wide>{_NUMBERS})(?:†[^】\n]*)?】)", re.I
+)
 _CODE = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?^[ \t]*(?P=fence)[`~]*[ \t]*$|.*\Z)|(?P<ticks>`+)(?!`)[^\n]*?(?<!`)(?P=ticks)(?!`)",
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?^[ \t]*(?P=fence)[`~]*[ \t]*$|.*\Z)"
+    r"|(?P<ticks>`+)(?!`)[^\n]*?(?<!`)(?P=ticks)(?!`)",
     re.DOTALL | re.MULTILINE,
 )
 _RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)")
@@ -52,13 +55,12 @@ def read_markers(text: str, known: Collection[int]) -> Marked:
 
 
 def settled_length(text: str) -> int:
-    """How many characters of a text that is still being written can no longer change their meaning as markers or code."""
-    tail = re.search(r"[ \t]*(?:\[[^\]\n]{0,60}\]?|【[^】\n]{0,120})$", text)
-    settled = tail.start() if tail else len(re.sub(r"[ \t]+$", "", text))
-    line = text.rfind("\n", 0, settled) + 1
-    outside = _CODE.sub(lambda code: " " * len(code.group()), text[:settled])[line:]
-    opened = outside.find("`")
-    return settled if opened < 0 else min(settled, line + opened)
+    """How many characters of a text that is still being written can no longer become part of a marker or of code."""
+    line = text.rfind("\n") + 1
+    if re.search(r"[`~]", text[line:]):
+        return line
+    tail = re.search(r"[ \t]*(?:\[[^\]\n]*\]?|【[^】\n]*)?$", text[line:])
+    return line + tail.start() if tail else len(text)
 
 
 def citations_of(generated: Generated, passages: Sequence[Passage]) -> list[Citation]:

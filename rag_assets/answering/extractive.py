@@ -24,10 +24,10 @@ NOT_FOUND = "The indexed documents do not seem to answer this question."
 MAX_PASSAGES = 5
 OVERLAP_WEIGHT = 0.5
 RANK_PENALTY = 0.05
-FLAW_PENALTY = 0.1
+FLAW_PENALTY = 0.2
 MIN_RELEVANCE = 0.55
-MIN_SHARE_OF_BEST = 0.7
-MAX_COSINE_BETWEEN = 0.9
+MIN_SHARE_OF_BEST = 0.6
+MAX_COSINE_BETWEEN = 0.95
 MAX_WORDS_SHARED = 0.85
 _MAX_CHARACTERS_SCORED = 8000
 _MAX_CHARACTERS_PER_UNIT = 600
@@ -77,8 +77,9 @@ class ExtractiveGenerator:
         else:
             chosen = _in_reading_order(_choose(scored, self._max_sentences), passages)
             pieces, markers, answered = _compose(chosen, passages), _markers(chosen), True
-        for piece in pieces if on_text else []:
-            on_text(piece)
+        if on_text is not None:
+            for piece in pieces:
+                on_text(piece)
         return Generated(text="".join(pieces), answered=answered, markers=markers)
 
     def _score(self, question: str, candidates: Sequence[_Candidate]) -> list[_Scored]:
@@ -87,7 +88,7 @@ class ExtractiveGenerator:
             return []
         shared = overlaps(words_of(question), [candidate.words for candidate in candidates])
         kept = _affordable(candidates, shared)
-        vectors = self._embed([candidates[number].unit.meaning[:_MAX_CHARACTERS_PER_UNIT] for number in kept])
+        vectors = self._embed([_read_as(candidates[number].unit) for number in kept])
         cosines = vectors @ self._provider.embed([question], "query").vectors[0]
         scored: list[_Scored] = []
         for number, cosine, vector in zip(kept, cosines, vectors, strict=True):
@@ -104,6 +105,12 @@ class ExtractiveGenerator:
             for start in range(0, len(texts), step)
         ]
         return np.concatenate(parts)
+
+
+def _read_as(unit: Unit) -> str:
+    """What the model reads: a sentence below the heading that says what it is about."""
+    words = unit.meaning[:_MAX_CHARACTERS_PER_UNIT]
+    return f"{unit.heading[:100]}: {words}" if unit.heading else words
 
 
 def _candidates(passages: Sequence[Passage]) -> list[_Candidate]:

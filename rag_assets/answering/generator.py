@@ -1,7 +1,7 @@
 """What every answer generator offers. One module a generator beside this one."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rag_assets.records import Passage, Usage
@@ -17,7 +17,7 @@ class Generated:
     text: str
     answered: bool
     markers: Sequence[int]
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     notes: Sequence[str] = ()
 
 

@@ -214,12 +214,14 @@ class OpenAIChatGenerator:
 
     def _usage(self, reply: _Reply, messages: Sequence[dict[str, str]]) -> tuple[Usage, list[str]]:
         notes: list[str] = []
-        spent = [getattr(reply.usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
-        if not all(isinstance(tokens, int) for tokens in spent):
-            spent = [
+        told, written = (getattr(reply.usage, name, None) for name in ("prompt_tokens", "completion_tokens"))
+        if isinstance(told, int) and isinstance(written, int):
+            spent = (told, written)
+        else:
+            spent = (
                 sum(count_tokens(message["content"], _TOKENIZER) for message in messages),
                 count_tokens(reply.text, _TOKENIZER),
-            ]
+            )
             notes.append("The server did not say how many tokens it used; they are counted here.")
         prices = self._prices()
         if prices is None:
@@ -291,9 +293,7 @@ def _adaptation(error: "openai.BadRequestError", request: dict[str, object]) -> 
         return {"max_tokens": None, "max_completion_tokens": request["max_tokens"]}
     if "max_completion_tokens" in request and "max_completion_tokens" in blamed:
         return {"max_completion_tokens": None, "max_tokens": request["max_completion_tokens"]}
-    return {
-        name: None for name in ("temperature", "stream_options") if name in request and name in blamed
-    }
+    return {name: None for name in ("temperature", "stream_options") if name in request and name in blamed}
 
 
 def _notes(reply: _Reply, max_answer_tokens: int, *, left_out: int) -> list[str]:

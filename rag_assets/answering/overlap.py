@@ -15,17 +15,18 @@ _WORD = re.compile(r"\w+")
 # Scripts that are written without blanks: compared by pairs of characters.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 # English words that a question is made with, not what it is about.
-_FUNCTION_WORDS = frozenset(
-    "a an the this that these those it its is are was were be been being am do does did has have had can could will would"
-    " should shall may might must i me my we us our you your he she they them their of in on at to for by with from and or"
-    " as than into about there what which who whom whose when where why how".split()
-)
+_FUNCTION_WORDS = """
+a an the this that these those it its is are was were be been being am do does did has have had can could will would
+should shall may might must i me my we us our you your he she they them their of in on at to for by with from and or as
+than into about there what which who whom whose when where why how
+"""
+_IGNORED = frozenset(_FUNCTION_WORDS.split())
 _ENDINGS = ("ing", "ed", "es", "ly", "s")
 
 
 def words_of(text: str) -> frozenset[str]:
-    """What `text` is about: lower-case words without English endings and function words, the parts of identifiers, pairs
-    of characters of scripts without blanks. A text of function words alone keeps them."""
+    """What `text` is about: lower-case words without English endings, the parts of identifiers, pairs of characters of
+    scripts without blanks. Function words count only where there is nothing else."""
     words: set[str] = set()
     for match in _WORD.finditer(text.lower()):
         word = match.group()
@@ -34,7 +35,7 @@ def words_of(text: str) -> frozenset[str]:
         for part in {word, *word.split("_")}:
             words.add(_stem(_UNSPACED.sub("", part)))
     words.discard("")
-    return frozenset(words - _FUNCTION_WORDS or words)
+    return frozenset(words - _IGNORED or words)
 
 
 def overlaps(question: frozenset[str], pieces: Sequence[frozenset[str]]) -> NDArray[np.float64]:
@@ -49,7 +50,7 @@ def overlaps(question: frozenset[str], pieces: Sequence[frozenset[str]]) -> NDAr
 
 
 def _stem(word: str) -> str:
-    if word in _FUNCTION_WORDS:
+    if word in _IGNORED:
         return word
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) > len(ending) + 3:

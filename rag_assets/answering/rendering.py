@@ -5,18 +5,18 @@ does not close.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from rag_assets.records import Answer, Citation
 
-_FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
+_FENCE_LINE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
 _INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-_ACTIVE = re.compile(r"[\\<>&|]|!(?=\[)|\](?=[(\[:])|(?<=\w)(?:://)|^[ \t]*(?:#{1,6}(?=\s)|[=-]{2,}[ \t]*$|>)")
 
 
 def to_markdown(answer: Answer) -> str:
-    """Question, answer, numbered citations with the quoted text, and one line that says what the answer was made with."""
+    """Question, answer, numbered citations with the quoted text, and one line that says what made the answer."""
     parts = [f"**{_words(answer.question)}**", _prose(answer.answer)]
     parts += [_citation(citation) for citation in answer.citations]
     parts += [f"*Note: {_words(note)}*" for note in answer.notes]
@@ -29,7 +29,9 @@ def to_json(answer: Answer) -> dict[str, object]:
         "question": answer.question,
         "answer": answer.answer,
         "answered": answer.answered,
-        "citations": [asdict(citation) | {"heading_path": list(citation.heading_path)} for citation in answer.citations],
+        "citations": [
+            asdict(citation) | {"heading_path": list(citation.heading_path)} for citation in answer.citations
+        ],
         "sources": list(answer.sources),
         "num_sources": answer.num_sources,
         "corpus": answer.corpus,
@@ -50,7 +52,7 @@ def _citation(citation: Citation) -> str:
     path = " › ".join(_words(heading) for heading in citation.heading_path)
     where = f"lines {citation.start_line}–{citation.end_line}, score {citation.score:.3f}"
     title = " — ".join(part for part in (_code(citation.document), path, where) if part)
-    return f"**\\[{citation.marker}\\]** {title}\n\n{_fenced(citation.text)}"
+    return f"**\\[{citation.marker}\\]** {title}\n\n{_fenced(citation.text.strip())}"
 
 
 def _made_with(answer: Answer) -> str:
@@ -64,13 +66,13 @@ def _made_with(answer: Answer) -> str:
         f"{answer.usage.prompt_tokens} + {answer.usage.completion_tokens} tokens, ${answer.usage.cost_usd:.4f}",
         *([times] if times else []),
     ]
-    return f"<sub>{' · '.join(facts)}</sub>"
+    return " · ".join(facts)
 
 
-def _fenced(text: str) -> str:
+def _fenced(text: str, language: str = "text") -> str:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text.strip()}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _code(text: str) -> str:
@@ -87,43 +89,38 @@ def _words(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """An answer with its lists, code and emphasis, and without tags, links, images and headings of its own."""
+    """An answer with its lists, emphasis and code, and without tags, links, images, tables and headings of its own."""
     return "\n".join(_lines(text))
 
 
 def _lines(text: str) -> Iterator[str]:
-    fence = ""
-    for line in text.splitlines():
-        mark = _FENCE_LINE.match(line)
-        if fence:
-            yield line
-            if mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-        elif mark and (mark[1][0] == "~" or "`" not in line[mark.end() :]):
-            fence = mark[1]
-            yield line
-        else:
+    """Code blocks are written anew at the margin: there, nothing before or inside them can end them early."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        opening = _FENCE_LINE.fullmatch(line)
+        if opening is None:
             yield _inert(line)
-    if fence:
-        yield fence
+            continue
+        code: list[str] = []
+        for inner in lines:
+            if inner.strip().startswith(opening["mark"]) and not inner.strip().strip(opening["mark"][0]):
+                break
+            code.append(inner)
+        language = re.match(r"[\w+-]*", opening["info"].strip())
+        yield _fenced(textwrap.dedent("\n".join(code)), language.group() if language else "")
 
 
 def _inert(line: str) -> str:
     out: list[str] = []
     start = 0
     for code in _INLINE_CODE.finditer(line):
-        out += [_disarm(line[start : code.start()]), code.group()]
+        out += [_disarmed(line[start : code.start()]), code.group()]
         start = code.end()
-    return "".join([*out, _disarm(line[start:])])
+    prose = "".join([*out, _disarmed(line[start:])])
+    return re.sub(r"^(\s*)(#|=+\s*$|-{2,}\s*$)", r"\1\\\2", prose)
 
 
-def _disarm(text: str) -> str:
-    return _ACTIVE.sub(lambda match: _escaped(match.group()), text)
-
-
-def _escaped(found: str) -> str:
-    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-    stripped = found.strip()
-    if stripped in entities:
-        return found.replace(stripped, entities[stripped])
-    return found.replace(stripped, f"\\{stripped}") if stripped != "://" else found
+def _disarmed(text: str) -> str:
+    """Prose outside code. A lone backtick is escaped, or it could pair with one on another line."""
+    text = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"(`|\||!(?=\[)|\](?=[(\[:]))", r"\\\1", text)

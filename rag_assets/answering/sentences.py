@@ -16,19 +16,21 @@ _END = re.compile(
 )
 _UNBROKEN = re.compile(r"`[^`\n]{1,300}`|\([^()\n]{1,300}\)|（[^（）\n]{1,300}）")
 _LAST_WORD = re.compile(r"[^\s(\[{\"'“‘«]+$")
+_PICTURES = re.compile(r"[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff\s]+")
 _OPENING = "\"'“‘«([{*_`"
 
-# Never the last word of a sentence.
-_TITLES = frozenset(
-    "mr mrs ms dr prof st mt ft gen col lt sgt capt rev hon fr sr sra gov sen rep cf vs viz eg ie e.g i.e z.b d.h u.a bzw".split()
-)
-# Only an abbreviation where a number follows.
-_BEFORE_NUMBERS = frozenset("no nos nr fig figs eq eqs sec secs p pp vol ch art vers ver".split())
-# After "U.S." and the like, a word that shows that a new sentence has begun.
-_STARTERS = frozenset(
-    "the a an it its this that these those he she they we you in on at as if when while after before for from to but and"
-    " however there their his her i my our what who how".split()
-)
+_NEVER_LAST = """
+mr mrs ms dr prof st mt ft gen col lt sgt capt rev hon fr sr sra gov sen rep cf vs viz eg ie e.g i.e z.b d.h u.a bzw
+"""
+_BEFORE_A_NUMBER = "no nos nr fig figs eq eqs sec secs p pp vol ch art vers ver"
+_AFTER_INITIALS = """
+the a an it its this that these those he she they we you in on at as if when while after before for from to but and
+however there their his her i my our what who how
+"""
+_TITLES = frozenset(_NEVER_LAST.split())
+_BEFORE_NUMBERS = frozenset(_BEFORE_A_NUMBER.split())
+_STARTERS = frozenset(_AFTER_INITIALS.split())
+"""After "U.S." and the like, a word that shows that a new sentence has begun."""
 
 
 def split_sentences(text: str) -> list[str]:
@@ -38,7 +40,7 @@ def split_sentences(text: str) -> list[str]:
     sentences: list[str] = []
     start = 0
     for match in _END.finditer(text):
-        if any(first <= match.start() and match.end() <= last for first, last in unbroken):
+        if any(first <= match.start() and match.end() < last for first, last in unbroken):
             continue
         if match["wide"] is None and not _ends_here(text, start, match, lower_only=lower_only):
             continue
@@ -49,12 +51,14 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _with_stray_marks(sentences: Sequence[str]) -> list[str]:
-    """Give what holds no word (an emoji after the full stop) back to the sentence before it."""
+    """Give a mark without a word (an emoji after the full stop) back to the sentence before it."""
     joined: list[str] = []
     for sentence in sentences:
-        if joined and not re.search(r"\w", sentence):
-            joined[-1] = f"{joined[-1]} {sentence}"
-        else:
+        stray = _PICTURES.match(sentence) if re.search(r"\w", sentence) else re.match(r".*", sentence, re.DOTALL)
+        if joined and stray:
+            joined[-1] = f"{joined[-1]} {stray.group().strip()}"
+            sentence = sentence[stray.end() :]
+        if sentence:
             joined.append(sentence)
     return joined
 

@@ -26,9 +26,10 @@ MAX_INTRODUCED_LINES = 15
 MAX_CODE_LINES = 40
 _MAX_PROSE = 600
 _PLAIN = frozenset({".txt", ".text", ".log", ".pdf", ".eml"})
-_CODE = frozenset(
-    ".py .js .ts .jsx .tsx .go .rs .java .kt .c .h .cc .cpp .hpp .cs .rb .php .sh .bash .sql .yaml .yml .toml .ini .json .xml".split()
-)
+_CODE_SUFFIXES = """
+.py .js .ts .jsx .tsx .go .rs .java .kt .c .h .cc .cpp .hpp .cs .rb .php .sh .bash .sql .yaml .yml .toml .ini .json .xml
+"""
+_CODE = frozenset(_CODE_SUFFIXES.split())
 _FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE)
 _DIRECTIVE = re.compile(
     r"""\s*(?: /{3,}.*                          # Material's blocks: /// tip
@@ -43,10 +44,13 @@ _DIRECTIVE = re.compile(
 _ADMONITION = re.compile(r"\s*(?:!!!|\?\?\?\+?|===)\s+\S.*")
 _SILENT_HTML = re.compile(r"<(style|script)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_INLINE_TAG = re.compile(r"</?(?:a|abbr|b|code|dfn|em|i|kbd|mark|s|small|span|strong|sub|sup|u)\b[^<>]*>", re.IGNORECASE)
+_INLINE_TAG = re.compile(
+    r"</?(?:a|abbr|b|code|dfn|em|i|kbd|mark|s|small|span|strong|sub|sup|u)\b[^<>]*>", re.IGNORECASE
+)
 _ATTRIBUTES = re.compile(r"\s*\{\s*[#.][^{}]*\}\s*$")
 _ASKS = ("?", "？", "؟", '?"', "?*")
 _LIST_LINE = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
+_FOOTNOTE = re.compile(r"(?:\s+|(?<![\w)\]\s]))\[\d{1,3}(?:,\s?\d{1,3})*\]")
 _CODE_LINE = re.compile(r"[{}();=<>\[\]$#]|^\s{2,}\S|^\s*(?:import|from|def|class|return|curl|pip|npm|\$)\b")
 
 
@@ -61,9 +65,9 @@ class Heading:
 class Unit:
     """A quotable piece of a passage.
 
-    `text` is shown (a list item keeps its indentation). `block` is what `text` introduces ("… like this:") or, for code,
-    the fenced block itself. `heading` is the nearest one above. A unit is `cut` when the chunk holds only part of the
-    sentence, and `dangling` when it leans on something that is not there.
+    `text` is shown (a list item keeps its indentation). `block` is what `text` introduces ("… like this:") or, for
+    code, the fenced block itself. `heading` is the nearest one above. A unit is `cut` when the chunk holds only part
+    of the sentence, and `dangling` when it leans on something that is not there.
     """
 
     text: str
@@ -141,9 +145,9 @@ def _plain(text: str) -> Iterator[_Piece]:
 
 
 def _prose(text: str) -> Iterator[Unit]:
-    for sentence in split_sentences(text):
+    for sentence in split_sentences(_distinct_markers(text)):
         for piece in _bounded(sentence):
-            yield Unit(_distinct_markers(piece), "sentence")
+            yield Unit(piece, "sentence")
 
 
 def _bounded(sentence: str) -> list[str]:
@@ -161,7 +165,7 @@ def _distinct_markers(text: str) -> str:
     """Numbers in brackets would read as our own citations: footnote marks go, `names[0]` becomes code."""
     parts = re.split(r"(`[^`]*`)", text)
     for position in range(0, len(parts), 2):
-        part = re.sub(r"(?<![\w)\]])\s?\[\d{1,3}(?:,\s?\d{1,3})*\]", "", parts[position])
+        part = _FOOTNOTE.sub("", parts[position])
         parts[position] = re.sub(r"[\w.)\]]*[\w)]\[\d{1,3}\](?:\[\d{1,3}\])*", r"`\g<0>`", part)
     return "".join(parts).strip()
 
@@ -216,7 +220,9 @@ def _markdown(text: str) -> Iterator[_Piece]:
             case "inline" if items and items[-1]:
                 words, marker = _inline(token), items[-1]
                 items[-1] = ""
-                yield from [Unit(marker + _distinct_markers(words), "item")] if len(words) <= _MAX_PROSE else _prose(words)
+                yield from (
+                    [Unit(marker + _distinct_markers(words), "item")] if len(words) <= _MAX_PROSE else _prose(words)
+                )
             case "inline":
                 yield from _prose(_inline(token))
             case "html_block":

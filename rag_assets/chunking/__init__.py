@@ -1,0 +1,1 @@
+"""A `Document` becomes `Chunk`s: one module a strategy."""

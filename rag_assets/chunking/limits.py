@@ -6,13 +6,14 @@ that so many tokens reach, and offsets that do not fall inside a grapheme cluste
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import regex
 
 from rag_assets.tokenizing import count_tokens, token_ends
 
 _CLUSTER = regex.compile(r"\X")
+_SLICE = 64  # matching on slices: on the whole text, regex 2026.11 takes quadratic time for a row of flags
 _BLANK = re.compile(r"\s*")
 
 
@@ -62,11 +63,6 @@ class Limits:
         index = bisect_left(self._ends, end)
         return self._ends[index - 1] if index else 0
 
-    def is_token_end(self, position: int) -> bool:
-        """Whether a token of the text ends at `position`."""
-        index = bisect_left(self._ends, position)
-        return index < len(self._ends) and self._ends[index] == position
-
     def breaks(self, position: int) -> bool:
         """Whether a grapheme cluster ends at `position`, given that none is open before the character before it."""
         if position <= 0 or position >= len(self.text):
@@ -77,15 +73,27 @@ class Limits:
 
     def cluster_end(self, start: int) -> int:
         """Where the grapheme cluster that starts at `start` ends."""
-        found = _CLUSTER.match(self.text, start)
-        return found.end() if found else len(self.text)
+        size = _SLICE
+        while True:
+            found = _CLUSTER.match(self.text[start : start + size])
+            length = found.end() if found else 0
+            if length < size:
+                return start + length
+            size *= 8
 
-    def cluster_ends(self, start: int, end: int) -> Iterator[int]:
+    def cluster_ends(self, start: int, end: int) -> Sequence[int]:
         """The ends, at most `end`, of the grapheme clusters from `start` on, which must be the start of one."""
-        for found in _CLUSTER.finditer(self.text, start):
-            if found.end() > end:
-                return
-            yield found.end()
+        part = self.text[start : end + _SLICE]
+        if part.isascii() and "\r" not in part:
+            return range(start + 1, end + 1)
+        return [start + found.end() for found in _CLUSTER.finditer(part) if start + found.end() <= end]
+
+    def token_cuts(self, start: int, low: int, end: int) -> Sequence[int]:
+        """The places in `low:end` (both included) where a token and a grapheme cluster end, seen from `start`."""
+        tokens = self._ends[bisect_left(self._ends, low) : bisect_right(self._ends, end)]
+        if self.text[start : end + 1].isascii():
+            return tokens
+        return sorted(set(tokens).intersection(self.cluster_ends(start, end)))
 
     def skip_blank(self, start: int, end: int) -> int:
         """The start of the first cluster at or after `start` that is not white space; `end` if there is none."""

@@ -10,14 +10,15 @@ of a long section overlap. Two exceptions keep chunks worth finding:
 Fenced blocks, tables and lists stay whole where they fit.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from rag_assets.chunking.limits import Limits
 from rag_assets.chunking.packing import Seam, Splitter, line_starts, pack, seams, sentence_starts, word_starts
-from rag_assets.chunking.sections import Section, read_sections
-from rag_assets.reading.blocks import Block
+from rag_assets.chunking.sections import Section, to_sections
+from rag_assets.reading.blocks import Block, read_outline
 from rag_assets.records import Span
 
 VERSION = 1
@@ -47,7 +48,7 @@ class _Unit:
 def split_markdown(text: str, limits: Limits) -> Sequence[Span]:
     """Sections, packed as the module says."""
     spans: list[Span] = []
-    for run in _runs(limits, _units(limits, read_sections(text))):
+    for run in _runs(limits, _units(limits, to_sections(read_outline(text).blocks, len(text)))):
         if len(run) == 1:
             spans += _split_unit(limits, run[0])
         else:
@@ -100,8 +101,10 @@ def _level(unit: _Unit) -> int:
 
 def _share(limits: Limits, run: Sequence[_Unit]) -> Iterator[Span]:
     at = [Seam(unit.start, _BETWEEN_BLOCKS, whole=True) for unit in run]
+    starts = [unit.start for unit in run]
     for piece in pack(limits, run[-1].end, at=at, overlap_tokens=0):
-        sections = [section for unit in run if piece.start < unit.end and unit.start < piece.end for section in unit.sections]
+        shared = run[bisect_right(starts, piece.start) - 1 : bisect_left(starts, piece.end)]
+        sections = [section for unit in shared for section in unit.sections]
         yield Span(piece.start, piece.end, _path(sections))
 
 

@@ -146,11 +146,8 @@ def _stop_inside(limits: Limits, begin: int, low: int, high: int) -> int:
     words = [word for word in word_starts(limits, begin, high + 1) if word >= low]
     if words:
         return _least(limits, words)
-    clusters = list(limits.cluster_ends(begin, high))
-    if not clusters:
-        return limits.cluster_end(begin)
-    upper = [position for position in clusters if position >= low] or clusters[-1:]
-    return _least(limits, [position for position in upper if limits.is_token_end(position)] or upper)
+    clusters = limits.token_cuts(begin, max(low, begin + 1), high) or limits.cluster_ends(begin, high)[-1:]
+    return _least(limits, clusters) if clusters else limits.cluster_end(begin)
 
 
 def _least(limits: Limits, places: Sequence[int]) -> int:
@@ -183,8 +180,8 @@ def _opening(
 
 
 def _clusters_from(start: int) -> Callable[[Limits, int, int], Iterator[int]]:
-    def places(limits: Limits, _: int, end: int) -> Iterator[int]:
-        ends = (place for place in limits.cluster_ends(start, end - 1) if limits.is_token_end(place))
-        return (place for place in ends if not limits.text[place].isspace())
+    def places(limits: Limits, low: int, end: int) -> Iterator[int]:
+        cuts = limits.token_cuts(start, low, end - 1)
+        return (place for place in cuts if not limits.text[place].isspace())
 
     return places

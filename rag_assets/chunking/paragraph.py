@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rag_assets.chunking.limits import Limits
 from rag_assets.chunking.packing import line_starts, pack, seams, sentence_starts
-from rag_assets.chunking.sections import read_sections
-from rag_assets.reading.blocks import read_fences
+from rag_assets.chunking.sections import to_sections
+from rag_assets.reading.blocks import read_outline
 from rag_assets.records import Span
 
 VERSION = 1
@@ -20,18 +20,18 @@ def split_paragraphs(text: str, limits: Limits) -> Sequence[Span]:
 
     A paragraph over the limit is cut at sentences, then lines, then words. There is no overlap.
     """
-    sections = read_sections(text)
+    outline = read_outline(text)
+    sections = to_sections(outline.blocks, len(text))
     starts = [section.start for section in sections]
     spans = []
-    for start, end in _paragraphs(text):
+    for start, end in _paragraphs(text, outline.fences):
         path = sections[bisect_right(starts, start) - 1].path
         parts = list(seams(limits, start, end, rank=0, splitters=((1, sentence_starts), (2, line_starts))))
         spans += [Span(piece.start, piece.end, path) for piece in pack(limits, end, at=parts, overlap_tokens=0)]
     return spans
 
 
-def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    fences = read_fences(text)
+def _paragraphs(text: str, fences: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     fence_starts = [start for start, _ in fences]
     begin = 0
     for blank in _BLANK_LINES.finditer(text):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rag_assets.reading.blocks import Block, read_blocks
+from rag_assets.reading.blocks import Block
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class Section:
         return any(block.kind not in ("heading", "rule") for block in self.blocks)
 
 
-def read_sections(text: str) -> Sequence[Section]:
-    """The sections of Markdown `text` in order. Together they cover it; the first starts at 0."""
+def to_sections(blocks: Sequence[Block], end: int) -> Sequence[Section]:
+    """`blocks` as sections, in order. Together they cover the text from 0 to `end`."""
     groups: list[list[Block]] = [[]]
-    for block in read_blocks(text):
+    for block in blocks:
         if block.kind == "heading":
             groups.append([])
         groups[-1].append(block)
     groups = [group for group in groups if group] or [[]]
-    starts = [0, *(group[0].start for group in groups[1:]), len(text)]
+    starts = [0, *(group[0].start for group in groups[1:]), end]
     sections = []
     above: list[tuple[int, str]] = []
     for index, group in enumerate(groups):

@@ -63,7 +63,8 @@ def ask_job(settings: Settings) -> dg.JobDefinition:
                 "seconds": answer.timings_ms["total"] / 1000,
             }
         )
-        context.log.info("%s", answer.answer)
+        sources = [f"[{cited.marker}] {cited.document}:{cited.start_line}" for cited in answer.citations]
+        context.log.info("%s", "\n".join([answer.answer, "", *sources]))
         return answer
 
     @dg.config_mapping

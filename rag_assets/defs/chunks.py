@@ -21,12 +21,10 @@ def chunks_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         kinds={"python", "lance"},
         code_version=generation_of(corpus).chunking[:12],
     )
-    def chunks(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
+    def chunks(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The document in passages small enough for the embedder, with their exact offsets, lines and headings."""
         with failures_told():
-            result = chunk_documents(
-                store.open(), corpus, batch_of(context), progress=Heartbeat(context.log.info)
-            )
+            result = chunk_documents(store.open(), corpus, batch_of(context), progress=Heartbeat(context.log.info))
         figures = {"chunks": result.total("chunks"), "tokens": result.total("tokens")}
         return dg.MaterializeResult(metadata=report(context, "chunk", result) | figures)
 

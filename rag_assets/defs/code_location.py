@@ -1,9 +1,6 @@
 """Everything in `defs/`, put together for the corpora of one configuration."""
 
-import warnings
-
 import dagster as dg
-from dagster_shared.utils.warnings import BetaWarning
 
 from rag_assets.config import Settings
 from rag_assets.defs.asking import ask_job
@@ -12,7 +9,7 @@ from rag_assets.defs.documents import documents_asset
 from rag_assets.defs.embeddings import embeddings_asset
 from rag_assets.defs.health import corpus_checks
 from rag_assets.defs.index import index_asset
-from rag_assets.defs.jobs import ingest_job
+from rag_assets.defs.jobs import Job, ingest_job
 from rag_assets.defs.published_index import published_index_asset
 from rag_assets.defs.removing import remove_job
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
@@ -21,16 +18,9 @@ from rag_assets.defs.sensors import corpus_sensor
 
 def build_definitions(settings: Settings) -> dg.Definitions:
     """The definitions for the corpora of `settings`."""
-    with warnings.catch_warnings():
-        # One run for many partitions, and owners, are marked as beta; both are what we are built on.
-        warnings.simplefilter("ignore", BetaWarning)
-        return _build(settings)
-
-
-def _build(settings: Settings) -> dg.Definitions:
     parts = [dg.Definitions(jobs=[ask_job(settings)])]
     for corpus in settings.corpora.values():
-        jobs = [ingest_job(corpus), remove_job(corpus)]
+        jobs: list[Job] = [ingest_job(corpus), remove_job(corpus)]
         parts.append(
             dg.Definitions(
                 assets=[

@@ -16,7 +16,7 @@ def documents_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
     """`C/documents` of `corpus`."""
 
     @partitioned_asset(corpus, "documents", kinds={"python", "lance"}, code_version=READER_VERSION)
-    def documents(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
+    def documents(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The source file as text, with its title, hashes, time of modification and status."""
         with failures_told():
             result = read_documents(

@@ -23,7 +23,7 @@ def embeddings_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
     )
     def embeddings(
         context: dg.AssetExecutionContext, store: StoreResource, embedders: EmbeddersResource
-    ) -> dg.MaterializeResult:
+    ) -> dg.MaterializeResult[None]:
         """A vector for every text of the document. A text that has one, in any document of any corpus, is not sent again."""
         with failures_told():
             result = embed_documents(

@@ -24,7 +24,7 @@ def corpus_checks(corpus: CorpusSettings) -> list[dg.AssetChecksDefinition]:
     def every_document_is_indexed(store: StoreResource) -> dg.AssetCheckResult:
         known = known_documents(store.open().documents(corpus.name))
         failed = sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document)
-        metadata: dict[str, dg.MetadataValue] = {"documents": dg.MetadataValue.int(len(known))}  # type: ignore[type-arg]
+        metadata: dict[str, dg.MetadataValue] = {"documents": dg.MetadataValue.int(len(known))}
         if failed:
             records = [
                 dg.TableRecord({"document": d.document, "stage": d.stage or "", "reason": d.reason or ""})

@@ -21,7 +21,7 @@ def index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         code_version=generation_of(corpus).id,
         retry_policy=WRITE_RETRY,
     )
-    def index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
+    def index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The document's rows in the search table, old ones replaced by new ones in one commit."""
         with failures_told():
             result = index_documents(store.open(), corpus, batch_of(context), run_id=context.run_id)

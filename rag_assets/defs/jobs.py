@@ -6,6 +6,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.assets import asset_keys
 
+Job = dg.JobDefinition | UnresolvedAssetJobDefinition
+
 
 def ingest_job_name(corpus: str) -> str:
     """The name of the job that materializes documents of `corpus`."""

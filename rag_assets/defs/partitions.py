@@ -13,7 +13,9 @@ import dagster as dg
 # Keys go into one SQL statement; SQLite takes at most 32,766 parameters.
 KEYS_PER_STATEMENT = 10_000
 
-_UNSAFE = re.compile(r"""[%\[\],|"'`\\*?\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\.{3,}|^\s+|\s+$""")
+_UNSAFE = re.compile(
+    r"""[%\[\],|"'`\\*?\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\.{3,}|^\s+|\s+$"""
+)
 
 
 def partitions_name(corpus: str) -> str:

@@ -19,11 +19,7 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
     @dg.asset(
         name="published_index",
         key_prefix=corpus.name,
-        deps=[
-            dg.AssetDep(
-                dg.AssetKey([corpus.name, "index"]), partition_mapping=dg.AllPartitionMapping()
-            )
-        ],
+        deps=[dg.AssetDep(dg.AssetKey([corpus.name, "index"]), partition_mapping=dg.AllPartitionMapping())],
         group_name=corpus.name,
         kinds={"lancedb"},
         owners=list(corpus.owners),
@@ -31,7 +27,7 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         retry_policy=WRITE_RETRY,
         metadata={"source": corpus.source},
     )
-    def published_index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
+    def published_index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The version of the index that readers see: verified, with its search indices up to date."""
         with failures_told():
             opened = store.open()

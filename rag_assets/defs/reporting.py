@@ -33,11 +33,11 @@ def partition_metadata(context: dg.AssetExecutionContext, metadata: Mapping[str,
     """Attach metadata to the materialization of each document's partition: document → label → value."""
     by_key = {partition_key(document): values for document, values in metadata.items()}
     try:
-        step = context.op_execution_context._step_execution_context  # noqa: SLF001
-        accumulator = step._metadata_accumulator  # noqa: SLF001
+        step = context.op_execution_context._step_execution_context
+        accumulator = step._metadata_accumulator
         for key, values in by_key.items():
             accumulator = accumulator.with_additional_asset_metadata(context.asset_key, key, values)
-        step._metadata_accumulator = accumulator  # noqa: SLF001
+        step._metadata_accumulator = accumulator
     except AttributeError:  # another Dagster: slower, and the same result
         for key, values in by_key.items():
             context.add_asset_metadata(values, partition_key=key)
@@ -85,4 +85,3 @@ def _readable(figures: Mapping[str, object]) -> dict[str, Any]:
         else:
             values[label] = value
     return values
-

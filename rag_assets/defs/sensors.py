@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.jobs import ingest_job_name
+from rag_assets.defs.jobs import Job, ingest_job_name
 from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.resources import StoreResource
@@ -51,9 +50,7 @@ def range_tags(first_key: str, last_key: str) -> dict[str, str]:
     return {RANGE_START_TAG: first_key, RANGE_END_TAG: last_key}
 
 
-def corpus_sensor(
-    corpus: CorpusSettings, jobs: Sequence[dg.JobDefinition | UnresolvedAssetJobDefinition]
-) -> dg.SensorDefinition:
+def corpus_sensor(corpus: CorpusSettings, jobs: Sequence[Job]) -> dg.SensorDefinition:
     """`C_corpus_sensor` of `corpus`, for its jobs `C_ingest` and `C_remove`."""
 
     @dg.sensor(

@@ -59,4 +59,9 @@ def chunk_documents(
 
 
 def _row(chunk: Chunk, document_hash: str, chunking: str) -> dict[str, Any]:
-    return {**chunk.__dict__, "heading_path": list(chunk.heading_path), "document_hash": document_hash, "chunking": chunking}
+    return {
+        **chunk.__dict__,
+        "heading_path": list(chunk.heading_path),
+        "document_hash": document_hash,
+        "chunking": chunking,
+    }

@@ -31,7 +31,9 @@ def embed_documents(
     ledger = store.documents(corpus.name)
     known = known_documents(ledger, documents)
     good = {name for name in documents if name in known and known[name].status != "failed"}
-    rows = store.chunks(corpus.name).read_where_in("document", sorted(good), ["document", "text", "text_hash", "tokens"])
+    rows = store.chunks(corpus.name).read_where_in(
+        "document", sorted(good), ["document", "text", "text_hash", "tokens"]
+    )
     texts: dict[str, str] = {}
     first_seen: dict[str, str] = {}
     hashes: dict[str, list[str]] = defaultdict(list)
@@ -62,7 +64,11 @@ def embed_documents(
         for text_hash in of_document
         if text_hash in outcome.refused
     }
-    cost_per_token = outcome.cost_usd / outcome.tokens if outcome.tokens else 0.0
+    counted = sum(
+        spent.values()
+    )  # as we count; the provider may count otherwise, and its bill is shared out in proportion
+    billed = outcome.tokens / counted if counted else 0.0
+    cost = outcome.cost_usd / counted if counted else 0.0
     changes: dict[str, dict[str, object]] = {}
     figures: dict[str, dict[str, object]] = {}
     for document in good:
@@ -72,8 +78,8 @@ def embed_documents(
         changes[document] = {
             "texts_embedded": len(paid),
             "texts_reused": len(unique) - len(paid),
-            "tokens_embedded": tokens,
-            "cost_usd": tokens * cost_per_token,
+            "tokens_embedded": round(tokens * billed),
+            "cost_usd": tokens * cost,
         }
         if document in failed:
             changes[document] |= failure(known[document], "embed", failed[document], same_content=True)

@@ -76,9 +76,7 @@ def remove_documents(store: Store, corpus: CorpusSettings, documents: Sequence[s
     ledger.replace(documents, ledger.schema.empty_table())
 
 
-def _refuse_stale(
-    corpus: str, chunks: pa.Table, known: Mapping[str, KnownDocument], generation: Generation
-) -> None:
+def _refuse_stale(corpus: str, chunks: pa.Table, known: Mapping[str, KnownDocument], generation: Generation) -> None:
     """Chunks know the text and the configuration that they were cut from; a document with text has at least one."""
     columns = (chunks[name].to_pylist() for name in ("document", "document_hash", "chunking"))
     seen = set(zip(*columns, strict=True))
@@ -87,12 +85,16 @@ def _refuse_stale(
     if stale or other:
         what = "an earlier text" if stale else "another chunking configuration"
         names = ", ".join(sorted(stale or other)[:5])
-        raise StoreError(f"corpus {corpus}: the chunks of {names} were cut from {what}; materialize {corpus}/chunks first")
+        raise StoreError(
+            f"corpus {corpus}: the chunks of {names} were cut from {what}; materialize {corpus}/chunks first"
+        )
 
 
 def _with_vectors(corpus: str, chunks: pa.Table, positions: Mapping[str, int], vectors: pa.Array) -> pa.Table:
     hashes = chunks["text_hash"].to_pylist()
-    missing = [document for document, h in zip(chunks["document"].to_pylist(), hashes, strict=True) if h not in positions]
+    missing = [
+        document for document, h in zip(chunks["document"].to_pylist(), hashes, strict=True) if h not in positions
+    ]
     if missing:
         names = ", ".join(sorted(set(missing))[:5])
         raise StoreError(

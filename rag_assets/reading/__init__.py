@@ -1,0 +1,1 @@
+"""A source file becomes a `Document`: one module a format."""

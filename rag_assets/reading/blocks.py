@@ -25,7 +25,9 @@ _KINDS: dict[str, Kind] = {
     "ordered_list_open": "list",
     "hr": "rule",
 }
+_CODE = ("fence", "code_block")
 _ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
+_MARKUP = re.compile(r"[\\`*_\[<&]")
 _MAX_HEADING_CHARACTERS = 500
 
 
@@ -41,29 +43,32 @@ class Block:
     items: tuple[int, ...] = ()
 
 
-def read_blocks(text: str) -> list[Block]:
-    """The blocks of Markdown `text` in order. Together they cover every line that is not blank.
+@dataclass(frozen=True)
+class Outline:
+    """`blocks` in order; together they cover every line that is not blank. `fences` are the ranges of whole lines that
+    hold fenced or indented code, also inside lists and quotes, ascending."""
+
+    blocks: Sequence[Block]
+    fences: Sequence[tuple[int, int]]
+
+
+def read_outline(text: str) -> Outline:
+    """The blocks of Markdown `text`.
 
     A heading's title is its plain text without markup or attributes (`{#id}`), at most 500 characters.
     """
     lines = _line_starts(text)
+    tokens = _block_parser().parse(text)
     blocks: list[Block] = []
     covered = 0
-    for block in _blocks(_block_parser().parse(text), lines):
+    for block in _blocks(tokens, lines):
         blocks += _rest(text, covered, block.start)
         blocks.append(block)
         covered = block.end
-    return [*blocks, *_rest(text, covered, len(text))]
-
-
-def read_fences(text: str) -> list[tuple[int, int]]:
-    """Where fenced and indented code is, also inside lists and quotes: ranges of whole lines, ascending."""
-    lines = _line_starts(text)
-    return [
-        (lines[token.map[0]], lines[token.map[1]])
-        for token in _block_parser().parse(text)
-        if token.type in ("fence", "code_block") and token.map
-    ]
+    blocks += _rest(text, covered, len(text))
+    return Outline(
+        blocks, [(lines[token.map[0]], lines[token.map[1]]) for token in tokens if token.type in _CODE and token.map]
+    )
 
 
 @functools.cache
@@ -117,6 +122,8 @@ def _rest(text: str, start: int, end: int) -> list[Block]:
 
 def _plain(markdown: str) -> str:
     markdown = _ATTRIBUTES.sub("", markdown[:_MAX_HEADING_CHARACTERS])
+    if not _MARKUP.search(markdown):
+        return " ".join(markdown.split())
     parts = []
     for token in _inline_parser().parseInline(markdown)[0].children or ():
         if token.type in ("softbreak", "hardbreak"):

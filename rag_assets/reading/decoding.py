@@ -122,7 +122,9 @@ def _refuse_binary(data: bytes, *, max_share_of_controls: float) -> None:
     named = [name for signature, name in _SIGNATURES if data.startswith(signature)]
     if crowded or (named and not printable):
         found = named[0] if named else f"binary data ({count:,} control characters in {len(data):,} bytes)"
-        raise DocumentError(f"its content is {found}, not text; give it its right ending, or exclude it in corpora.yaml")
+        raise DocumentError(
+            f"its content is {found}, not text; give it its right ending, or exclude it in corpora.yaml"
+        )
 
 
 def _guess(data: bytes) -> str:

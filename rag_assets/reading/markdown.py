@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from rag_assets.reading.blocks import read_blocks
+from rag_assets.reading.blocks import read_outline
 from rag_assets.reading.decoding import decode
 from rag_assets.reading.front_matter import split_front_matter
 from rag_assets.records import Document
@@ -26,6 +26,6 @@ def read_markdown(document: str, data: bytes) -> Document:
 
 
 def _first_heading(text: str) -> str:
-    headings = [block for block in read_blocks(text) if block.kind == "heading" and block.title]
+    headings = [block for block in read_outline(text).blocks if block.kind == "heading" and block.title]
     first = next((block for block in headings if block.level == 1), None) or next(iter(headings), None)
     return first.title if first else ""

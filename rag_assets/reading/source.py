@@ -108,11 +108,17 @@ class FolderSource:
             data = path.read_bytes()
             after = path.stat()
         except FileNotFoundError:
-            raise DocumentError("it is gone: it vanished after it was listed; the next scan removes it", retryable=True) from None
+            raise DocumentError(
+                "it is gone: it vanished after it was listed; the next scan removes it", retryable=True
+            ) from None
         except OSError as error:
-            raise DocumentError(f"it cannot be read: {error.strerror or error}; check its permissions", retryable=True) from None
+            raise DocumentError(
+                f"it cannot be read: {error.strerror or error}; check its permissions", retryable=True
+            ) from None
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(data) != after.st_size:
-            raise DocumentError("it was being written while it was read; it is read again once it rests", retryable=True)
+            raise DocumentError(
+                "it was being written while it was read; it is read again once it rests", retryable=True
+            )
         return SourceFile(
             entry=Entry(document=document, bytes=after.st_size, modified_ns=after.st_mtime_ns),
             data=data,

@@ -66,7 +66,11 @@ def search(
         rankings.append(_full_text(dataset, wanted.query, depth, wanted.where))
     similarities = _similarities(rankings)
     rows: dict[str, dict[str, Any]] = {row["chunk_id"]: row for ranking in rankings for row in ranking.to_pylist()}
-    scores = fuse([ranking["chunk_id"].to_pylist() for ranking in rankings]) if len(rankings) > 1 else _own_scores(rankings[0])
+    scores = (
+        fuse([ranking["chunk_id"].to_pylist() for ranking in rankings])
+        if len(rankings) > 1
+        else _own_scores(rankings[0])
+    )
     best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: wanted.top_k]
     return [_passage(rows[chunk_id], score, similarities.get(chunk_id)) for chunk_id, score in best]
 

@@ -80,10 +80,7 @@ class KnownDocument:
 
 def known_documents(table: Table, documents: Sequence[str] | None = None) -> dict[str, KnownDocument]:
     """What is known of all documents, or of `documents`, by name."""
-    if documents is None:
-        rows = table.read(_COLUMNS)
-    else:
-        rows = table.read_where_in("document", documents, _COLUMNS)
+    rows = table.read(_COLUMNS) if documents is None else table.read_where_in("document", documents, _COLUMNS)
     columns = [rows[name].to_pylist() for name in _COLUMNS]
     return {values[0]: KnownDocument(*values) for values in zip(*columns, strict=True)}
 

@@ -172,12 +172,12 @@ def _waiting(known: Mapping[str, KnownDocument], before: Publication | None, gen
     """Why a new generation cannot take over yet, or None. Documents that were set aside do not hold it up."""
     if before is None or before.generation == generation.id:
         return None
-    missing = sum(
-        document.status == "pending" or document.generation != generation.id for document in known.values()
-    )
+    missing = sum(document.status == "pending" or document.generation != generation.id for document in known.values())
     if not missing:
         return None
-    return f"generation {generation.id} lacks {missing} of {len(known)} documents; readers keep version {before.version}"
+    return (
+        f"generation {generation.id} lacks {missing} of {len(known)} documents; readers keep version {before.version}"
+    )
 
 
 def _point_at(store: Store, corpus: str, publication: Publication, table: Table | None) -> None:

@@ -76,7 +76,9 @@ class Table:
             return lance.dataset(self.uri, version=version)
         except (ValueError, FileNotFoundError, OSError) as error:
             if version is not None or not _is_missing(error):
-                raise StoreError(f"table {self.uri} (version {version or 'latest'}) cannot be opened: {error}") from error
+                raise StoreError(
+                    f"table {self.uri} (version {version or 'latest'}) cannot be opened: {error}"
+                ) from error
         try:
             return lance.write_dataset(self.schema.empty_table(), self.uri, mode="create", schema=self.schema)
         except OSError as error:
@@ -151,7 +153,8 @@ class Table:
         removed: list[int] = []
         updated: list[Any] = []
         for fragment_id in _fragments_with(dataset, where):
-            left = dataset.get_fragment(fragment_id).delete(where)
+            fragment: Any = dataset.get_fragment(fragment_id)
+            left = fragment.delete(where)
             if left is None:
                 removed.append(fragment_id)
             else:
@@ -210,5 +213,3 @@ def _fragments_with(dataset: "lance.LanceDataset", where: str) -> list[int]:
 def _is_missing(error: BaseException) -> bool:
     message = str(error).lower()
     return "not found" in message or "does not exist" in message
-
-
