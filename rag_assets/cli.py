@@ -130,8 +130,8 @@ def remove(
         raise QuestionError(
             f"corpus {chosen.name} has no document {missing[0]!r}; rag-assets status {chosen.name} --documents lists them"
         )
-    with _progress_bar() as say:
-        run_id = _ingester(settings, chosen, say).remove(documents)
+    with _progress_bar() as say, _ingester(settings, chosen, say) as ingester:
+        run_id = ingester.remove(documents)
     still_there = sorted(set(documents) & set(open_source(chosen).list().entries))
     if as_json:
         _print_json(
@@ -229,8 +229,9 @@ def _corpora(settings: Settings, name: str | None) -> Sequence[CorpusSettings]:
     return list(settings.corpora.values()) if name is None else [settings.corpus(name)]
 
 
-def _ingester(settings: Settings, corpus: CorpusSettings, say: Callable[[str], None]) -> "Ingester":
-    """Dagster takes seconds to import, so it is imported here."""
+@contextmanager
+def _ingester(settings: Settings, corpus: CorpusSettings, say: Callable[[str], None]) -> "Iterator[Ingester]":
+    """An ingester in the Dagster instance of `DAGSTER_HOME`. Dagster takes seconds to import, so it is imported here."""
     home = Path(os.environ.get("DAGSTER_HOME") or _dagster_home(settings)).absolute()
     home.mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(home)
@@ -241,13 +242,14 @@ def _ingester(settings: Settings, corpus: CorpusSettings, say: Callable[[str], N
     from rag_assets.defs.code_location import build_definitions
     from rag_assets.defs.ingesting import Ingester
 
-    return Ingester(
-        definitions=build_definitions(settings),
-        instance=dg.DagsterInstance.get(),
-        store=Store(settings.home),
-        corpus=corpus,
-        say=say,
-    )
+    with dg.DagsterInstance.get() as instance:
+        yield Ingester(
+            definitions=build_definitions(settings),
+            instance=instance,
+            store=Store(settings.home),
+            corpus=corpus,
+            say=say,
+        )
 
 
 def _dagster_home(settings: Settings) -> Path:
@@ -267,9 +269,8 @@ def _ingest(settings: Settings, corpus: CorpusSettings, *, confirm_deletions: bo
     first = look(Store(settings.home), corpus, confirm_deletions=confirm_deletions)
     if first.idle:
         return _ingest_report(IngestResult(found=first.found, failed=first.failed))
-    with _progress_bar() as say:
-        result = _ingester(settings, corpus, say).ingest(confirm_deletions=confirm_deletions)
-    return _ingest_report(result)
+    with _progress_bar() as say, _ingester(settings, corpus, say) as ingester:
+        return _ingest_report(ingester.ingest(confirm_deletions=confirm_deletions))
 
 
 def _dry_run(settings: Settings, corpus: CorpusSettings, *, confirm_deletions: bool) -> dict[str, Any]:
@@ -313,7 +314,7 @@ def _ingest_report(result: "IngestResult") -> dict[str, Any]:
         "texts_embedded": sum(d.texts_embedded or 0 for d in done),
         "texts_reused": sum(d.texts_reused or 0 for d in done),
         "tokens": sum(d.tokens_embedded or 0 for d in done),
-        "cost_usd": round(sum(d.cost_usd or 0.0 for d in done), 6),
+        "cost_usd": round(sum((d.cost_usd or 0.0 for d in done), 0.0), 6),
         "withheld": found.withheld,
         "passed_over": [{"document": name, "reason": reason} for name, reason in found.refused],
         "runs": list(result.runs),

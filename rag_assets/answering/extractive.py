@@ -21,12 +21,26 @@ from rag_assets.records import Passage
 
 NOT_FOUND = "The indexed documents do not seem to answer this question."
 
+# Measured in November 2026 on XQuAD (1,190 questions with known answers, MiniLM + BM25 fused) and on 44 questions to
+# the FastAPI manual. The weights were chosen on one half of XQuAD and confirmed on the other.
+
 MAX_PASSAGES = 5
 OVERLAP_WEIGHT = 0.5
+"""With it the answer is in the best sentence 80 %, in the best three 94 %; with the cosine alone 72 and 91 %."""
 RANK_PENALTY = 0.05
+"""A passage; the best sentence is from the right passage 97 % with it, 95 % without."""
 FLAW_PENALTY = 0.2
 MIN_RELEVANCE = 0.55
+"""Below it nothing answers. Keeps 97.8 % of XQuAD's questions and all 44 to the manual. Declines 99.2 % of XQuAD's
+questions put to the nearest Cranfield abstracts, 90.3 % put to XQuAD's other articles, 20 of 20 questions from everyday
+life put to the FastAPI manual, and 13 of 20 about other software (the rest share its words: models, indexes, gzip). At
+0.50: 98.9, 98.7 and 81.8 %; at 0.60: 96.6, 99.7 and 95.0 %. The best cosine of the question to a passage separates
+worse: where it keeps 97 %, it declines 97.8 % (Cranfield) and 70 % (other articles). German keeps 87 %; Chinese keeps 98 %
+but declines 19 % only: the model knows English.
+"""
 MIN_SHARE_OF_BEST = 0.6
+"""XQuAD: the answer is among the sentences shown 93 % with 2.1 sentences on average (0.5: 95 % with 2.5; 0.8: 91 % with
+1.4)."""
 MAX_COSINE_BETWEEN = 0.95
 MAX_WORDS_SHARED = 0.85
 _MAX_CHARACTERS_SCORED = 8000

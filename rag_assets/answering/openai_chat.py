@@ -126,7 +126,6 @@ class OpenAIChatGenerator:
 
     def _ask(self, messages: list[dict[str, str]], stream: _Stream | None) -> _Reply:
         client = self._client
-        import httpx2
         import openai
 
         for _ in range(4):
@@ -135,7 +134,7 @@ class OpenAIChatGenerator:
             try:
                 made: Any = client.chat.completions.create
                 reply = made(messages=messages, **request)
-                return _followed(reply, stream) if stream else _complete(reply)
+                return self._follow(reply, stream) if stream else _complete(reply)
             except openai.BadRequestError as error:
                 change = _adaptation(error, request)
                 if not change:
@@ -145,11 +144,6 @@ class OpenAIChatGenerator:
                 raise self._refusal(error) from error
             except openai.APIError as error:
                 raise self._server.explain(error) from error
-            except httpx2.HTTPError as error:
-                raise ProviderError(
-                    f"{self._server} broke off in the middle of an answer ({type(error).__name__}: {error}); ask again,"
-                    " and see the server's log."
-                ) from error
             except (openai.OpenAIError, ValueError, TypeError, AttributeError, LookupError) as error:
                 # What the client raises for a reply that is not JSON, or is JSON of another shape.
                 raise ProviderError(
@@ -157,6 +151,27 @@ class OpenAIChatGenerator:
                     f" ({type(error).__name__}: {error}); check generation.base_url and generation.model."
                 ) from error
         raise ProviderError(f"{self._server} refused every form of the request; check generation.model.")
+
+    def _follow(self, events: Any, stream: _Stream) -> _Reply:
+        """Read a stream to its end. One that breaks off is not asked for again: part of it was shown."""
+        import openai
+
+        reply = _Reply()
+        try:
+            with events:
+                for event in events:
+                    reply.usage = getattr(event, "usage", None) or reply.usage
+                    for choice in event.choices[:1]:
+                        reply.finish_reason = choice.finish_reason or reply.finish_reason
+                        reply.refusal += getattr(choice.delta, "refusal", None) or ""
+                        reply.text += choice.delta.content or ""
+                    stream.follow(reply.text)
+        except openai.APIConnectionError as error:
+            raise ProviderError(
+                f"{self._server} broke off in the middle of an answer ({error.__cause__ or error}); ask again, raise"
+                f" generation.timeout_seconds {self._settings.timeout_seconds:g} if it is slow, and see its log."
+            ) from error
+        return reply
 
     def _parameters(self, *, streamed: bool) -> dict[str, object]:
         """`max_tokens` is what every compatible server knows; OpenAI itself deprecates it and its reasoning models
@@ -270,19 +285,6 @@ def _complete(reply: Any) -> _Reply:
         refusal=getattr(choice.message, "refusal", None) or "",
         usage=getattr(reply, "usage", None),
     )
-
-
-def _followed(events: Any, stream: _Stream) -> _Reply:
-    reply = _Reply()
-    with events:
-        for event in events:
-            reply.usage = getattr(event, "usage", None) or reply.usage
-            for choice in event.choices[:1]:
-                reply.finish_reason = choice.finish_reason or reply.finish_reason
-                reply.refusal += getattr(choice.delta, "refusal", None) or ""
-                reply.text += choice.delta.content or ""
-            stream.follow(reply.text)
-    return reply
 
 
 def _adaptation(error: "openai.BadRequestError", request: dict[str, object]) -> dict[str, object]:

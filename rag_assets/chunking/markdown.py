@@ -83,7 +83,7 @@ def _runs(limits: Limits, units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
     """Units that may share chunks: neighbours that are tiny, none on a higher level than the one before it."""
     run: list[_Unit] = []
     for unit in units:
-        if run and not (_tiny(limits, run[-1]) and _tiny(limits, unit) and _level(unit) >= _level(run[-1])):
+        if run and not (_tiny(limits, run[-1]) and _tiny(limits, unit) and _goes_on(run[-1], unit)):
             yield run
             run = []
         run.append(unit)
@@ -95,8 +95,9 @@ def _tiny(limits: Limits, unit: _Unit) -> bool:
     return limits.estimate(unit.start, unit.end) <= limits.max_tokens // _TINY
 
 
-def _level(unit: _Unit) -> int:
-    return unit.sections[0].level
+def _goes_on(unit: _Unit, following: _Unit) -> bool:
+    """Whether `following` stands beside or under the last section of `unit`."""
+    return following.sections[0].level >= unit.sections[-1].level
 
 
 def _share(limits: Limits, run: Sequence[_Unit]) -> Iterator[Span]:

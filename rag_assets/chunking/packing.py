@@ -103,7 +103,7 @@ def pack(
                 break
             excess += over
         yield Piece(opening, begin, trimmed)
-        previous, begin = begin, limits.skip_blank(stop, end)
+        previous, begin = opening, limits.skip_blank(stop, end)
 
 
 def _stop(
@@ -123,8 +123,8 @@ def _stop(
     first, beyond = bisect_right(positions, begin), bisect_right(positions, high)
     good = [index for index in range(first, beyond) if positions[index] >= low]
     if good:
-        good = _without_scraps(limits, good, positions, end, scrap=limits.max_tokens // 4)
-        return positions[min(good, key=lambda i: (at[i].rank, _checksum(limits.text, positions[i]), -i))]
+        choice = _without_scraps(limits, good, positions, end, scrap=limits.max_tokens // 4)
+        return positions[min(choice, key=lambda i: (at[i].rank, _checksum(limits.text, positions[i]), -i))]
     if not at[beyond - 1].whole:
         return _stop_inside(limits, begin, low, high)
     following = positions[beyond] if beyond < len(positions) else end
@@ -167,14 +167,14 @@ def _opening(
     overlap_tokens: int,
     openings: Sequence[Callable[[Limits, int, int], Iterator[int]]],
 ) -> int:
-    """Where a piece starts with its overlap: `begin` where none fits. It does not repeat the whole piece before it."""
+    """Where a piece starts with its overlap: `begin` where none fits. It does not reach back to `previous`, where the last one starts."""
     room = min(overlap_tokens, limits.max_tokens - limits.estimate(begin, end))
     if room <= 0:
         return begin
     low = max(limits.reach_back(begin, room), previous)
     for places in (*openings, _clusters_from(previous)):
         for place in places(limits, max(previous, low - _SENTENCE_END_CHARACTERS), begin):
-            if place >= low and limits.count(place, end) <= limits.max_tokens:
+            if low <= place != previous and limits.count(place, end) <= limits.max_tokens:
                 return place
     return begin
 

@@ -21,6 +21,7 @@ class Section:
 
     @property
     def has_body(self) -> bool:
+        """Whether anything but headings and rules is in it."""
         return any(block.kind not in ("heading", "rule") for block in self.blocks)
 
 

@@ -24,7 +24,7 @@ def documents_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
                 corpus,
                 open_source(corpus),
                 batch_of(context),
-                run_id=context.run_id,
+                run_id=context.run.run_id,
                 progress=Heartbeat(context.log.info),
             )
         return dg.MaterializeResult(metadata=report(context, "read", result))

@@ -24,7 +24,7 @@ def index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
     def index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The document's rows in the search table, old ones replaced by new ones in one commit."""
         with failures_told():
-            result = index_documents(store.open(), corpus, batch_of(context), run_id=context.run_id)
+            result = index_documents(store.open(), corpus, batch_of(context), run_id=context.run.run_id)
         return dg.MaterializeResult(metadata=report(context, "index", result) | {"rows": result.total("rows")})
 
     return index

@@ -31,7 +31,7 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         """The version of the index that readers see: verified, with its search indices up to date."""
         with failures_told():
             opened = store.open()
-            result = publish(opened, corpus, run_id=context.run_id)
+            result = publish(opened, corpus, run_id=context.run.run_id)
         if result.waiting:
             context.log.warning("not published yet: %s", result.waiting)
         return dg.MaterializeResult(metadata=publication_metadata(opened, corpus.name, result))

@@ -135,7 +135,7 @@ def _guess(data: bytes) -> str:
     """
     broken = data.decode(errors="replace")
     western = _western(data)
-    if broken.count("\ufffd") * 4 < len(re.findall(r"[^\x00-\x7f\ufffd]", broken)):
+    if broken.count("\ufffd") * 2 <= len(re.findall(r"[^\x00-\x7f\ufffd]", broken)):
         return broken
     if western is not None:
         return western

@@ -1,5 +1,8 @@
 """Against a local server that speaks OpenAI's protocol."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 import pytest
 
 from rag_assets.answering.extractive import NOT_FOUND
@@ -182,9 +185,7 @@ def test_a_model_that_takes_no_temperature_is_asked_without_and_says_so(fake):
 )
 def test_what_cannot_pass_fails_at_once_and_names_the_setting(fake, failure, said):
     fake.fail_next(**failure, times=9, path="/chat/completions")
-    generator = make_generator(
-        OpenAIGeneration(provider="openai", model="fake", base_url=fake.base_url, max_retries=3)
-    )
+    generator = make_generator(OpenAIGeneration(provider="openai", model="fake", base_url=fake.base_url, max_retries=3))
     with pytest.raises(ProviderError, match=said):
         generator.generate("When?", PASSAGES)
     assert len(fake.requests) == 1
@@ -192,18 +193,14 @@ def test_what_cannot_pass_fails_at_once_and_names_the_setting(fake, failure, sai
 
 def test_a_rate_limit_is_waited_out(fake):
     fake.fail_next(429, headers={"retry-after-ms": "1"}, times=2, path="/chat/completions")
-    generator = make_generator(
-        OpenAIGeneration(provider="openai", model="fake", base_url=fake.base_url, max_retries=2)
-    )
+    generator = make_generator(OpenAIGeneration(provider="openai", model="fake", base_url=fake.base_url, max_retries=2))
     assert generator.generate("When?", PASSAGES).answered
     assert len(fake.requests) == 3
 
 
 def test_retries_are_bounded(fake):
     fake.fail_next(503, headers={"retry-after-ms": "1"}, times=9, path="/chat/completions")
-    generator = make_generator(
-        OpenAIGeneration(provider="openai", model="fake", base_url=fake.base_url, max_retries=2)
-    )
+    generator = make_generator(OpenAIGeneration(provider="openai", model="fake", base_url=fake.base_url, max_retries=2))
     with pytest.raises(ProviderError, match="503"):
         generator.generate("When?", PASSAGES)
     assert len(fake.requests) == 3
@@ -240,3 +237,30 @@ def test_openai_itself_needs_a_key_and_says_which(monkeypatch):
 def test_lone_surrogates_do_not_break_the_request(fake):
     ask(fake, "When \ud800?", [passage("At \udfff seven.", "a\ud800.md")])
     assert "At \ufffd seven." in prompt_of(fake)
+
+
+def test_a_stream_that_breaks_off_is_the_servers_failure():
+    class BreaksOff(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", "9999")
+            self.end_headers()
+            self.wfile.write(b'data: {"id": "1", "choices": [{"index": 0, "delta": {"content": "At "}}]}\n\n')
+
+        def log_message(self, *args):
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), BreaksOff) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        generator = make_generator(
+            OpenAIGeneration(
+                provider="openai", model="m", base_url=f"http://127.0.0.1:{server.server_port}/v1", max_retries=0
+            )
+        )
+        pieces: list[str] = []
+        with pytest.raises(ProviderError, match="broke off"):
+            generator.generate("When?", PASSAGES, on_text=pieces.append)
+        server.shutdown()
+    assert pieces == ["At"]

@@ -1,0 +1,41 @@
+"""Fixtures that more than one folder uses."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets_tests.fakes import FakeOpenAI
+from rag_assets_tests.platform import Platform
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests see neither the keys nor the projects of whoever runs them."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAG_ASSETS_CONFIG", "RAG_ASSETS_HOME", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeOpenAI]:
+    """A provider that counts what it embeds and fails on command."""
+    with FakeOpenAI() as server:
+        yield server
+
+
+@pytest.fixture
+def platform(tmp_path: Path, fake: FakeOpenAI) -> Platform:
+    """A platform whose embeddings come from `fake`, a chunk a paragraph."""
+    return Platform(tmp_path, fake)
+
+
+@pytest.fixture
+def platform_with(tmp_path: Path, fake: FakeOpenAI) -> Callable[..., Platform]:
+    """A platform with other keys in corpora.yaml."""
+
+    def make(**options: Any) -> Platform:
+        return Platform(tmp_path, fake, options)
+
+    return make
