@@ -22,7 +22,7 @@ from rag_assets.embedding.providers import make_provider
 from rag_assets.errors import QuestionError
 from rag_assets.records import ANSWERS, Answer, Passage
 from rag_assets.retrieving.search import Mode, Search, search
-from rag_assets.storing.publishing import Publication, latest_publication
+from rag_assets.storing.publishing import Publication, embedding_for, latest_publication
 from rag_assets.storing.stores import Store
 
 MAX_QUESTION_CHARACTERS = 8_000
@@ -94,7 +94,7 @@ def retrieve(store: Store, corpus: CorpusSettings, question: Question) -> Found:
     if publication is None:
         raise QuestionError(f"corpus {corpus.name} has no published index yet; run: rag-assets ingest {corpus.name}")
     timings: dict[str, float] = {}
-    provider = make_provider(publication.embedding)
+    provider = make_provider(embedding_for(corpus, publication))
     wanted = Search(question.text, question.mode, question.top_k, question.candidates, question.where)
     with _timed(timings, "retrieve"):
         passages = search(store, corpus, publication, wanted, provider)

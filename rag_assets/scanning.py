@@ -32,7 +32,7 @@ class Scan:
 
     `touched` (document → entry) are unchanged documents whose time of modification is not the known one. `removed` may be
     purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures whose content
-    did not change. `refused` was seen and cannot be a document: (name, reason).
+    did not change. `refused` was seen and cannot be read as a document now: (name, reason); one that is known is not gone.
     """
 
     scanned: int
@@ -66,6 +66,7 @@ def scan(
     Raises `SourceError` when the listing fails. Notes new times of modification of unchanged files, so that the next scan
     need not read them.
     """
+    started = datetime.now(UTC)  # what is noted as read now may change from here on
     listing = source.list()
     table = store.documents(corpus.name)
     known = known_documents(table)
@@ -79,11 +80,10 @@ def scan(
         confirm_deletions=confirm_deletions,
     )
     if found.touched:
-        now = datetime.now(UTC)
         change(
             table,
             {
-                name: {"modified_ns": entry.modified_ns, "bytes": entry.bytes, "read_at": now}
+                name: {"modified_ns": entry.modified_ns, "bytes": entry.bytes, "read_at": started}
                 for name, entry in found.touched.items()
             },
         )
@@ -110,7 +110,7 @@ def compare(
             unsettled.append(name)
             continue
         by_verdict[_judge(entry, known.get(name), generation, byte_hash)].append(name)
-    gone = sorted(set(known) - set(listing.entries))
+    gone = sorted(set(known) - set(listing.entries) - {name for name, _ in listing.refused})
     withheld = None
     if gone and not confirm_deletions:
         withheld = _implausible(len(gone), len(known), len(listing.entries), max_share_deleted)

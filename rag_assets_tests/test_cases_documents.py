@@ -134,7 +134,9 @@ def test_text_in_any_encoding_is_found_and_a_picture_is_set_aside(platform: Plat
     texts = {row["document"]: row["text"] for row in platform.rows()}
     assert {texts[f"{name}.txt"] for name in ENCODINGS} == {ZURICH}
     assert texts["quotes.txt"] == "She said “never” – and left for Lugano."
-    assert {row["document"] for row in platform.search("Zürich", "--mode", "text")} == {f"{name}.txt" for name in ENCODINGS}
+    assert {row["document"] for row in platform.search("Zürich", "--mode", "text")} == {
+        f"{name}.txt" for name in ENCODINGS
+    }
     lossy = platform.store.documents("notes").read(["document", "lossy"]).to_pylist()
     assert {row["document"] for row in lossy if row["lossy"]} == {"latin-1.txt", "quotes.txt"}
 

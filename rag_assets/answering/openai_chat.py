@@ -8,13 +8,12 @@ import functools
 import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rag_assets.answering.citations import Marked, read_markers, settled_length
 from rag_assets.answering.extractive import NOT_FOUND
 from rag_assets.answering.generator import Generated
 from rag_assets.answering.prompts import prompt, prompt_version
+from rag_assets.answering.replies import Reply, Stream, complete_reply, read_reply
 from rag_assets.answering.sources import boundary_of, pack
 from rag_assets.config import OpenAIGeneration
 from rag_assets.embedding.openai_client import OpenAIServer, blames_length, server_words
@@ -25,9 +24,6 @@ from rag_assets.tokenizing import count_tokens
 
 if TYPE_CHECKING:
     import openai
-
-NOT_IN_SOURCES = "NOT_IN_SOURCES"
-"""What the system prompt tells the model to write when the sources do not hold the answer."""
 
 USD_PER_MILLION_TOKENS = {  # input, output: OpenAI's price list as known in November 2026
     "gpt-4o": (2.50, 10.00),
@@ -41,37 +37,6 @@ USD_PER_MILLION_TOKENS = {  # input, output: OpenAI's price list as known in Nov
     "o4-mini": (1.10, 4.40),
 }
 _TOKENIZER = "o200k_base"
-_SENTINEL = re.compile(rf"[*_`\"'\s]*{NOT_IN_SOURCES}[*_`\"'.]*[ \t]*", re.IGNORECASE)
-
-
-@dataclass
-class _Reply:
-    """What came back, as far as it has come."""
-
-    text: str = ""
-    finish_reason: str | None = None
-    refusal: str = ""
-    usage: Any = None
-
-
-@dataclass
-class _Stream:
-    """Passes on what can no longer change: half a marker, or the beginning of the sentinel, waits for its end."""
-
-    known: frozenset[int]
-    on_text: Callable[[str], None]
-    sent: str = field(default="", init=False)
-
-    def follow(self, raw: str) -> None:
-        self._send(_read(raw[: min(settled_length(raw), _before_sentinel(raw))], self.known).text)
-
-    def finish(self, text: str) -> None:
-        self._send(text)
-
-    def _send(self, text: str) -> None:
-        if text.startswith(self.sent) and text != self.sent:
-            self.on_text(text[len(self.sent) :])
-            self.sent = text
 
 
 class OpenAIChatGenerator:
@@ -117,14 +82,14 @@ class OpenAIChatGenerator:
                 ),
             },
         ]
-        stream = _Stream(frozenset(packed), on_text) if on_text else None
+        stream = Stream(frozenset(packed), on_text) if on_text else None
         reply = self._ask(messages, stream)
         generated = self._understand(reply, messages, packed=frozenset(packed), passages=passages)
         if stream:
             stream.finish(generated.text)
         return generated
 
-    def _ask(self, messages: list[dict[str, str]], stream: _Stream | None) -> _Reply:
+    def _ask(self, messages: list[dict[str, str]], stream: Stream | None) -> Reply:
         client = self._client
         import openai
 
@@ -134,7 +99,7 @@ class OpenAIChatGenerator:
             try:
                 made: Any = client.chat.completions.create
                 reply = made(messages=messages, **request)
-                return self._follow(reply, stream) if stream else _complete(reply)
+                return self._follow(reply, stream) if stream else complete_reply(reply)
             except openai.BadRequestError as error:
                 change = _adaptation(error, request)
                 if not change:
@@ -152,11 +117,11 @@ class OpenAIChatGenerator:
                 ) from error
         raise ProviderError(f"{self._server} refused every form of the request; check generation.model.")
 
-    def _follow(self, events: Any, stream: _Stream) -> _Reply:
+    def _follow(self, events: Any, stream: Stream) -> Reply:
         """Read a stream to its end. One that breaks off is not asked for again: part of it was shown."""
         import openai
 
-        reply = _Reply()
+        reply = Reply()
         try:
             with events:
                 for event in events:
@@ -196,10 +161,13 @@ class OpenAIChatGenerator:
         return self._server.explain(error)
 
     def _understand(
-        self, reply: _Reply, messages: Sequence[dict[str, str]], *, packed: frozenset[int], passages: Sequence[Passage]
+        self, reply: Reply, messages: Sequence[dict[str, str]], *, packed: frozenset[int], passages: Sequence[Passage]
     ) -> Generated:
         """A reply as an answer. An empty one is the server's failure, not the documents'."""
-        notes = _notes(reply, self._settings.max_answer_tokens, left_out=len(passages) - len(packed))
+        notes = _notes(reply, self._settings.max_answer_tokens)
+        if len(packed) < len(passages):
+            left_out = len(passages) - len(packed)
+            notes.append(f"{left_out} of {len(passages)} passages did not fit into generation.max_context_tokens.")
         notes += [f"The server did not take {name}; it was left out." for name in self._left_out()]
         usage, counted = self._usage(reply, messages)
         notes += counted
@@ -211,13 +179,12 @@ class OpenAIChatGenerator:
                 f" generation.max_answer_tokens {self._settings.max_answer_tokens} if the model thinks before it"
                 " writes, or check generation.model."
             )
-        says_not_found = _SENTINEL.search(reply.text) is not None
-        marked = _read(reply.text, packed)
+        marked = read_reply(reply.text, packed)
         text = marked.text.strip()
         if marked.unknown:
             numbers = ", ".join(f"[{number}]" for number in marked.unknown)
             notes.append(f"The model cited {numbers}, which is not among its sources; taken out.")
-        if says_not_found and not marked.markers:
+        if reply.says_not_found and not marked.markers:
             return Generated(text or NOT_FOUND, answered=False, markers=[], usage=usage, notes=notes)
         if not marked.markers:
             notes.append("The model cited no source: check this answer against the passages.")
@@ -227,7 +194,7 @@ class OpenAIChatGenerator:
         if "temperature" in self._adapted:
             yield f"generation.temperature {self._settings.temperature:g}"
 
-    def _usage(self, reply: _Reply, messages: Sequence[dict[str, str]]) -> tuple[Usage, list[str]]:
+    def _usage(self, reply: Reply, messages: Sequence[dict[str, str]]) -> tuple[Usage, list[str]]:
         notes: list[str] = []
         told, written = (getattr(reply.usage, name, None) for name in ("prompt_tokens", "completion_tokens"))
         if isinstance(told, int) and isinstance(written, int):
@@ -266,27 +233,6 @@ class OpenAIChatGenerator:
         return client
 
 
-def _read(raw: str, known: frozenset[int]) -> Marked:
-    return read_markers(_SENTINEL.sub("", raw).lstrip(), known)
-
-
-def _before_sentinel(raw: str) -> int:
-    """Where a sentinel that is still being written may begin."""
-    tail = re.search(r"[*_`\"'\s]*([A-Za-z_]*)[*_`\"'.]*\s*$", raw)
-    begins = tail is not None and (not tail[1] or NOT_IN_SOURCES.startswith(tail[1].upper()))
-    return tail.start() if tail and begins else len(raw)
-
-
-def _complete(reply: Any) -> _Reply:
-    choice = reply.choices[0]
-    return _Reply(
-        text=choice.message.content or "",
-        finish_reason=choice.finish_reason,
-        refusal=getattr(choice.message, "refusal", None) or "",
-        usage=getattr(reply, "usage", None),
-    )
-
-
 def _adaptation(error: "openai.BadRequestError", request: dict[str, object]) -> dict[str, object]:
     """What to change when a server refuses a parameter by name. Reasoning models take no temperature; old servers know
     no `stream_options`; the limit has two names."""
@@ -298,10 +244,8 @@ def _adaptation(error: "openai.BadRequestError", request: dict[str, object]) -> 
     return {name: None for name in ("temperature", "stream_options") if name in request and name in blamed}
 
 
-def _notes(reply: _Reply, max_answer_tokens: int, *, left_out: int) -> list[str]:
+def _notes(reply: Reply, max_answer_tokens: int) -> list[str]:
     notes: list[str] = []
-    if left_out:
-        notes.append(f"{left_out} passages did not fit into generation.max_context_tokens.")
     if reply.finish_reason == "length":
         notes.append(f"The answer was cut at generation.max_answer_tokens {max_answer_tokens}.")
     if reply.finish_reason == "content_filter":

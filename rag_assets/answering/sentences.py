@@ -1,7 +1,7 @@
 """Where one sentence ends and the next begins.
 
 Here belongs the cutting of prose into sentences, in any script that marks their ends. What is prose and what is code,
-a list or a table is decided in `units.py`. The rules are ours; they keep abbreviations, initials, decimals, file names,
+a list or a table is decided in `quoting.py`. The rules are ours; they keep abbreviations, initials, decimals, file names,
 addresses, inline code and bracketed asides in one piece.
 """
 

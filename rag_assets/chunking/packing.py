@@ -117,7 +117,7 @@ def _stop(
     ceiling: int,
 ) -> int:
     """Where the piece that begins at `begin` ends: at most `ceiling` tokens on, and `allowance` if there is a choice."""
-    if limits.estimate(begin, end) <= ceiling:
+    if limits.estimate(begin, end) <= (ceiling if at[-1].whole else allowance):
         return end
     low, high = (max(begin, limits.reach(begin, tokens)) for tokens in (allowance // 2, allowance))
     first, beyond = bisect_right(positions, begin), bisect_right(positions, high)
@@ -167,7 +167,7 @@ def _opening(
     overlap_tokens: int,
     openings: Sequence[Callable[[Limits, int, int], Iterator[int]]],
 ) -> int:
-    """Where a piece starts with its overlap: `begin` where none fits. It does not reach back to `previous`, where the last one starts."""
+    """Where a piece starts with its overlap: after `previous`, where the last one starts; `begin` if none fits."""
     room = min(overlap_tokens, limits.max_tokens - limits.estimate(begin, end))
     if room <= 0:
         return begin

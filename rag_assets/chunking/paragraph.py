@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from rag_assets.chunking.limits import Limits
 from rag_assets.chunking.packing import line_starts, pack, seams, sentence_starts
 from rag_assets.chunking.sections import to_sections
-from rag_assets.reading.blocks import read_outline
+from rag_assets.reading.blocks import Block, read_outline
 from rag_assets.records import Span
 
-VERSION = 1
+VERSION = 2
 
 _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)*\n")
 
 
 def split_paragraphs(text: str, limits: Limits) -> Sequence[Span]:
-    """What stands between blank lines, and a fenced block whole with the lines that touch it.
+    """What stands between blank lines, and a fenced block whole with the lines that touch it. A heading is no paragraph:
+    it goes with the one below it, if that leaves it whole.
 
     A paragraph over the limit is cut at sentences, then lines, then words. There is no overlap.
     """
@@ -24,11 +25,29 @@ def split_paragraphs(text: str, limits: Limits) -> Sequence[Span]:
     sections = to_sections(outline.blocks, len(text))
     starts = [section.start for section in sections]
     spans = []
-    for start, end in _paragraphs(text, outline.fences):
-        path = sections[bisect_right(starts, start) - 1].path
+    for start, body, end in _with_headings(_paragraphs(text, outline.fences), text, outline.blocks):
+        path = sections[bisect_right(starts, body) - 1].path
         parts = list(seams(limits, start, end, rank=0, splitters=((1, sentence_starts), (2, line_starts))))
         spans += [Span(piece.start, piece.end, path) for piece in pack(limits, end, at=parts, overlap_tokens=0)]
     return spans
+
+
+def _with_headings(
+    paragraphs: Iterator[tuple[int, int]], text: str, blocks: Sequence[Block]
+) -> Iterator[tuple[int, int, int]]:
+    """`paragraphs`, with those that are headings only joined to the next: (start, where its headings end, end)."""
+    headings = {block.start: block.end for block in blocks if block.kind == "heading"}
+    begin: int | None = None
+    for start, end in paragraphs:
+        begin = start if begin is None else begin
+        at = start
+        while at < end and at in headings:
+            at = headings[at]
+        if at == start or text[at:end].strip():
+            yield begin, at, end
+            begin = None
+    if begin is not None:
+        yield begin, begin, len(text)
 
 
 def _paragraphs(text: str, fences: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

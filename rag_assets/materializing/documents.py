@@ -1,8 +1,7 @@
 """Source files become rows of `documents`: text, title, hashes, and a status that later stages carry on."""
 
 import json
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,8 @@ from rag_assets.storing.ledger import KnownDocument, change, failure, known_docu
 from rag_assets.storing.stores import Store
 
 _PREVIEW = 400
+# Nothing is known of a file that could not be read, so that the next scan takes it up as soon as it can be.
+_UNREAD: Mapping[str, object] = {"byte_hash": None, "bytes": None, "modified_ns": None, "read_at": None}
 
 
 def read_documents(
@@ -65,6 +66,7 @@ def read_documents(
 def _row(
     document: Document, file: SourceFile, known: KnownDocument | None, generation: Generation, run_id: str
 ) -> dict[str, Any]:
+    source = _source_columns(file)
     return {
         "document": document.document,
         "title": document.title,
@@ -75,10 +77,10 @@ def _row(
         "first_line": document.first_line,
         "lossy": document.lossy,
         "source_uri": file.uri,
-        **_source_columns(file),
+        **source,
         "reader": generation.reader,
         "status": "pending",
-        "attempts": 0,
+        "attempts": known.attempts if known and _is_same(known, source["byte_hash"], generation) else 0,
         "generation": known.generation if known else None,
         "indexed_at": known.indexed_at if known else None,
         "run_id": run_id,
@@ -88,15 +90,20 @@ def _row(
 def _failure(
     error: DocumentError, file: SourceFile | None, known: KnownDocument | None, generation: Generation, run_id: str
 ) -> dict[str, object]:
-    columns = _source_columns(file) if file else {}
-    same = known is not None and columns.get("byte_hash") == (known.byte_hash if file else None)
+    columns = _source_columns(file) if file else _UNREAD
     return {
         **columns,
-        **failure(known, "read", error, same_content=same or file is None),
+        **failure(known, "read", error, same_content=_is_same(known, columns["byte_hash"], generation)),
         "reader": generation.reader,
         "generation": generation.id,
         "run_id": run_id,
     }
+
+
+def _is_same(known: KnownDocument | None, byte_hash: object, generation: Generation) -> bool:
+    """Whether the last attempt was made on the same bytes, with the same code and configuration."""
+    made = (byte_hash, generation.reader, generation.id)
+    return known is not None and (known.byte_hash, known.reader, known.generation) == made
 
 
 def _source_columns(file: SourceFile) -> dict[str, object]:
@@ -104,7 +111,7 @@ def _source_columns(file: SourceFile) -> dict[str, object]:
         "byte_hash": hash_bytes(file.data),
         "bytes": file.entry.bytes,
         "modified_ns": file.entry.modified_ns,
-        "read_at": datetime.now(UTC),
+        "read_at": file.read_at,
     }
 
 

@@ -12,8 +12,9 @@ from rag_assets.generations import Generation, generation_of
 from rag_assets.materializing.reports import StageReport
 from rag_assets.records import CHUNKS, index_schema
 from rag_assets.storing.ledger import KnownDocument, change, known_documents
-from rag_assets.storing.publishing import latest_publication
+from rag_assets.storing.publishing import latest_publication, publish_lock
 from rag_assets.storing.stores import Store
+from rag_assets.storing.vectors import VectorTable
 
 
 def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[str], *, run_id: str) -> StageReport:
@@ -26,19 +27,12 @@ def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[st
     known = known_documents(ledger, documents)
     good = [name for name in documents if name in known and known[name].status != "failed"]
     chunks = store.chunks(corpus.name).read_where_in("document", good)
-    _refuse_stale(corpus.name, chunks, known, generation)
     counts = _count(chunks)
-    vector_table = store.vectors(generation.embedding)
-    dimensions = vector_table.dimensions()
-    if chunks.num_rows:
-        positions, vectors = vector_table.positions(set(chunks["text_hash"].to_pylist()))
-        rows = _with_vectors(corpus.name, chunks, positions, vectors)
+    _refuse_stale(corpus.name, chunks, known, generation)
+    _refuse_uncut(store, corpus.name, [name for name in good if name not in counts])
+    rows = _with_vectors(corpus.name, chunks, store.vectors(generation.embedding)) if chunks.num_rows else None
+    if rows is not None:
         rows = _with_document_columns(rows, store, corpus.name, good)
-        store.index(corpus.name, generation.id, dimensions=vectors.type.list_size).replace(good, rows)
-    elif dimensions is not None:
-        table = store.index(corpus.name, generation.id, dimensions=dimensions)
-        if table.exists():
-            table.replace(good, table.schema.empty_table())
     now = datetime.now(UTC)
     changes: dict[str, dict[str, object]] = {}
     tokens = _sum_tokens(chunks)
@@ -56,7 +50,8 @@ def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[st
             "indexed_at": now,
             "run_id": run_id,
         }
-    if changes:
+    with store.lock(publish_lock(corpus.name)):
+        _replace(store, corpus.name, generation, good, rows)
         change(ledger, changes)
     figures = {name: {"rows": counts.get(name, 0), "status": changes[name]["status"]} for name in good}
     return StageReport(documents=figures, skipped=tuple(sorted(set(documents) - set(good))))
@@ -66,18 +61,29 @@ def remove_documents(store: Store, corpus: CorpusSettings, documents: Sequence[s
     """Delete every row of `documents`: from the index first, and what is known of them last, so that a removal that was
     cut short is found again by the next scan. Their vectors stay, for texts that come back."""
     generation = generation_of(corpus)
-    published = latest_publication(store, corpus.name)
-    for name in {generation.id, *([published.generation] if published else [])}:
-        table = store.index(corpus.name, name, dimensions=1)
-        if table.exists():
-            table.replace(documents, index_schema(1).empty_table())
-    store.chunks(corpus.name).replace(documents, CHUNKS.empty_table())
-    ledger = store.documents(corpus.name)
-    ledger.replace(documents, ledger.schema.empty_table())
+    with store.lock(publish_lock(corpus.name)):
+        published = latest_publication(store, corpus.name)
+        for name in {generation.id, *([published.generation] if published else [])}:
+            table = store.index(corpus.name, name, dimensions=1)
+            if table.exists():
+                table.replace(documents, table.schema.empty_table())
+        store.chunks(corpus.name).replace(documents, CHUNKS.empty_table())
+        ledger = store.documents(corpus.name)
+        ledger.replace(documents, ledger.schema.empty_table())
+
+
+def _replace(
+    store: Store, corpus: str, generation: Generation, documents: Sequence[str], rows: pa.Table | None
+) -> None:
+    """Make `rows` the rows of `documents`; None where they have none, and then no table is made for it."""
+    dimensions = rows.schema.field("vector").type.list_size if rows is not None else 1
+    table = store.index(corpus, generation.id, dimensions=dimensions)
+    if rows is not None or table.exists():
+        table.replace(documents, rows if rows is not None else table.schema.empty_table())
 
 
 def _refuse_stale(corpus: str, chunks: pa.Table, known: Mapping[str, KnownDocument], generation: Generation) -> None:
-    """Chunks know the text and the configuration that they were cut from; a document with text has at least one."""
+    """Chunks know the text and the configuration that they were cut from."""
     columns = (chunks[name].to_pylist() for name in ("document", "document_hash", "chunking"))
     seen = set(zip(*columns, strict=True))
     stale = {document for document, text_hash, _ in seen if text_hash != known[document].text_hash}
@@ -90,8 +96,19 @@ def _refuse_stale(corpus: str, chunks: pa.Table, known: Mapping[str, KnownDocume
         )
 
 
-def _with_vectors(corpus: str, chunks: pa.Table, positions: Mapping[str, int], vectors: pa.Array) -> pa.Table:
+def _refuse_uncut(store: Store, corpus: str, without_chunks: Sequence[str]) -> None:
+    """A document that has no chunks has no text."""
+    found = store.documents(corpus).read_where_in("document", without_chunks, ["document", "text"])
+    uncut = sorted(row["document"] for row in found.to_pylist() if row["text"].strip())
+    if uncut:
+        raise StoreError(
+            f"corpus {corpus}: {', '.join(uncut[:5])} has text and no chunks; materialize {corpus}/chunks first"
+        )
+
+
+def _with_vectors(corpus: str, chunks: pa.Table, table: VectorTable) -> pa.Table:
     hashes = chunks["text_hash"].to_pylist()
+    positions, vectors = table.positions(set(hashes))
     missing = [
         document for document, h in zip(chunks["document"].to_pylist(), hashes, strict=True) if h not in positions
     ]

@@ -136,7 +136,7 @@ def _guess(data: bytes) -> str:
     broken = data.decode(errors="replace")
     western = _western(data)
     if broken.count("\ufffd") * 2 <= len(re.findall(r"[^\x00-\x7f\ufffd]", broken)):
-        return broken
+        return broken  # Older encodings make UTF-8 characters by accident, but never mostly.
     if western is not None:
         return western
     found = from_bytes(data[:_SAMPLE_BYTES]).best()

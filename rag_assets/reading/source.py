@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -35,11 +36,12 @@ class Listing:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """The bytes of one document, all of one moment."""
+    """The bytes of one document, all of one moment: not before `read_at`."""
 
     entry: Entry
     data: bytes
     uri: str
+    read_at: datetime
 
 
 class Source(Protocol):
@@ -76,7 +78,7 @@ class FolderSource:
         self._name = name
         self._root = root
         self._include = _matcher(include)
-        self._exclude = _matcher(exclude) if exclude else None
+        self._exclude = _matcher(exclude)
 
     def list(self) -> Listing:
         """See `Source.list`."""
@@ -94,7 +96,7 @@ class FolderSource:
                     refused.append((name, entry))
                 else:
                     entries[name] = entry
-        except OSError as error:
+        except (OSError, RecursionError) as error:
             raise SourceError(
                 f"corpus {self._name}: its folder cannot be listed: {error}. Nothing that is indexed was touched"
             ) from error
@@ -102,7 +104,12 @@ class FolderSource:
 
     def read(self, document: str) -> SourceFile:
         """See `Source.read`."""
+        if "\0" in document or any(not part or part.startswith(".") for part in document.split("/")):
+            raise DocumentError(
+                "its name is not a path below the folder of the corpus, or a hidden one; it is not read"
+            )
         path = self._root / document
+        read_at = datetime.now(UTC)
         try:
             before = path.stat()
             data = path.read_bytes()
@@ -123,6 +130,7 @@ class FolderSource:
             entry=Entry(document=document, bytes=after.st_size, modified_ns=after.st_mtime_ns),
             data=data,
             uri=path.as_uri(),
+            read_at=read_at,
         )
 
     def _walk(self, folder: Path, prefix: str) -> Iterator[tuple[str, Entry | str]]:
@@ -137,7 +145,7 @@ class FolderSource:
                     yield from _entry(name, item)
 
     def _wanted(self, name: str) -> bool:
-        return bool(self._include.match(name)) and not (self._exclude and self._exclude.match(name))
+        return bool(self._include.match(name)) and not self._exclude.match(name)
 
 
 def _entry(name: str, item: "os.DirEntry[str]") -> Iterator[tuple[str, Entry | str]]:
@@ -159,5 +167,11 @@ def _entry(name: str, item: "os.DirEntry[str]") -> Iterator[tuple[str, Entry | s
 
 
 def _matcher(globs: Sequence[str]) -> re.Pattern[str]:
-    """One pattern for all globs; `**` spans folders, matching ignores case as suffixes vary in it."""
-    return re.compile("|".join(f"(?:{glob_translate(glob)})" for glob in globs), re.IGNORECASE)
+    """One pattern for all globs, none of which match nothing: `**` spans folders, and case is ignored, as in `.MD`."""
+    try:
+        patterns = [glob_translate(glob) for glob in globs]
+    except ValueError as error:
+        raise SourceError(
+            f"include or exclude of the corpus holds what is no glob: {error}: {', '.join(globs)}"
+        ) from None
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or "(?!)", re.IGNORECASE)

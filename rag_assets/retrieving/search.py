@@ -16,6 +16,7 @@ from rag_assets.errors import QuestionError
 from rag_assets.records import Passage
 from rag_assets.storing.publishing import Publication
 from rag_assets.storing.stores import Store
+from rag_assets.storing.tables import first_line
 
 Mode = Literal["hybrid", "vector", "text"]
 
@@ -108,9 +109,8 @@ def _scan(dataset: Any, columns: list[str], where: str | None, **how: Any) -> pa
         if where is None:
             raise
         names = ", ".join(name for name in dataset.schema.names if name != "vector")
-        first_line = str(error).splitlines()[0]
         raise QuestionError(
-            f"the condition {where!r} cannot be applied: {first_line}. It is SQL on the columns {names}, such as:"
+            f"the condition {where!r} cannot be applied: {first_line(error)}. It is SQL on the columns {names}, such as:"
             " document LIKE 'guide/%'"
         ) from None
 

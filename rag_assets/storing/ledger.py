@@ -86,15 +86,21 @@ def known_documents(table: Table, documents: Sequence[str] | None = None) -> dic
 
 
 def change(table: Table, changes: Mapping[str, Mapping[str, object]]) -> None:
-    """Set columns of documents that are already in the table, in one commit: document → column → value."""
-    rows = table.read_where_in("document", list(changes)).combine_chunks()
-    names = rows["document"].to_pylist()
-    for column in sorted({column for values in changes.values() for column in values}):
-        old = rows[column].to_pylist()
-        new = [changes[name].get(column, value) for name, value in zip(names, old, strict=True)]
-        field = DOCUMENTS.field(column)
-        rows = rows.set_column(rows.schema.get_field_index(column), field, pa.array(new, field.type))
-    table.replace(names, rows)
+    """Set columns of documents that are already in the table, in one commit: document → column → value.
+
+    Other columns keep what another process wrote meanwhile: a scan notes times while a run moves documents on.
+    """
+
+    def changed(rows: pa.Table) -> pa.Table:
+        names = rows["document"].to_pylist()
+        for column in sorted({column for values in changes.values() for column in values}):
+            old = rows[column].to_pylist()
+            new = [changes[name].get(column, value) for name, value in zip(names, old, strict=True)]
+            field = DOCUMENTS.field(column)
+            rows = rows.set_column(rows.schema.get_field_index(column), field, pa.array(new, field.type))
+        return rows
+
+    table.rewrite(list(changes), changed)
 
 
 def failure(known: KnownDocument | None, stage: Stage, error: DocumentError, *, same_content: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from rag_assets.config import CorpusSettings, EmbeddingSettings
+from rag_assets.embedding.providers import embedding_identity
 from rag_assets.errors import StoreError
 from rag_assets.generations import Generation, generation_of
 from rag_assets.records import PUBLICATIONS
@@ -27,7 +28,9 @@ from rag_assets.storing.tables import Table
 # At 50 fragments a query costs about three times as much as at one.
 _FRAGMENTS = 20
 _KEEP_PUBLICATIONS = 10
-_KEEP_VERSIONS_FOR = timedelta(hours=1)
+_TAG = "published-"
+# Readers of a publication are safe by its tag; this is for whoever opened the latest version and still reads.
+_KEEP_VERSIONS_FOR = timedelta(minutes=10)
 _EMBEDDING: TypeAdapter[EmbeddingSettings] = TypeAdapter(EmbeddingSettings)
 
 
@@ -80,8 +83,21 @@ def publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRepo
     Does nothing when nothing changed. While a new generation does not cover every document, readers keep the old one.
     Raises `StoreError`, and leaves the pointer where it is, when the index disagrees with what is known of the documents.
     """
-    with store.lock(f"publish.{corpus.name}"):
+    with store.lock(publish_lock(corpus.name)):
         return _publish(store, corpus, run_id=run_id)
+
+
+def publish_lock(corpus: str) -> str:
+    """The lock held while the index of `corpus` is published, and while its rows and what is known of its documents are
+    changed together: a publication never looks in between."""
+    return f"publish.{corpus}"
+
+
+def embedding_for(corpus: CorpusSettings, publication: Publication) -> EmbeddingSettings:
+    """The settings with which questions to `publication` are embedded: those in force where they make the same vectors
+    (a server may have moved, a key been renamed since), else those that it was made with."""
+    same = embedding_identity(corpus.embedding) == embedding_identity(publication.embedding)
+    return corpus.embedding if same else publication.embedding
 
 
 def publication_is_due(store: Store, corpus: CorpusSettings) -> bool:
@@ -112,6 +128,8 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
     known = known_documents(store.documents(corpus.name))
     before = latest_publication(store, corpus.name)
     table = _index_table(store, corpus.name, generation)
+    if table and before and before.generation != generation.id:
+        _forget_removed(table, known)
     rows = verify(corpus.name, known, table, generation=generation.id) if table else 0
     health = keep_search_indices(table) if table else IndexHealth(0, 0)
     waiting = _waiting(known, before, generation)
@@ -160,6 +178,12 @@ def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table, *, gen
     return sum(rows_of.values())
 
 
+def _forget_removed(table: Table, known: Mapping[str, KnownDocument]) -> None:
+    """Documents that were removed while another generation was in force left their rows in this one."""
+    indexed = pc.unique(table.read(["document"])["document"]).to_pylist()
+    table.replace([name for name in indexed if name not in known], table.schema.empty_table())
+
+
 def _index_table(store: Store, corpus: str, generation: Generation) -> Table | None:
     dimensions = store.vectors(generation.embedding).dimensions()
     if dimensions is None:
@@ -200,7 +224,7 @@ def _tidy(store: Store, corpus: str, generation: Generation) -> None:
     table = _index_table(store, corpus, generation)
     if table:
         tags = table.open().tags
-        numbers = sorted(int(tag.removeprefix("published-")) for tag in tags.list())
+        numbers = sorted(int(tag.removeprefix(_TAG)) for tag in tags.list() if tag.startswith(_TAG))
         for number in numbers[:-_KEEP_PUBLICATIONS]:
             with contextlib.suppress(ValueError, OSError):  # another publisher forgot it first
                 tags.delete(_tag(number))
@@ -211,4 +235,4 @@ def _tidy(store: Store, corpus: str, generation: Generation) -> None:
 
 
 def _tag(version: int) -> str:
-    return f"published-{version:010d}"
+    return f"{_TAG}{version:010d}"

@@ -5,7 +5,8 @@ read and write; LanceDB (3 s) is imported only where search indices are built. A
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,14 +78,25 @@ class Table:
         except (ValueError, FileNotFoundError, OSError) as error:
             if version is not None or not _is_missing(error):
                 raise StoreError(
-                    f"table {self.uri} (version {version or 'latest'}) cannot be opened: {error}"
+                    f"table {self.uri} (version {version or 'latest'}) cannot be opened: {first_line(error)}"
                 ) from error
+        return self._create()
+
+    def _create(self) -> "lance.LanceDataset":
+        """Make the table, unless another process was faster.
+
+        Not with `write_dataset(mode="create")`: when two look, see nothing and write, Lance takes the later for an
+        overwrite, and what the faster one had appended meanwhile is gone. Without retries the later one fails instead.
+        """
+        import lance
+
+        empty = lance.LanceOperation.Overwrite(self.schema, [])
         try:
-            return lance.write_dataset(self.schema.empty_table(), self.uri, mode="create", schema=self.schema)
+            return lance.LanceDataset.commit(self.uri, empty, max_retries=0)
         except OSError as error:
-            if not _is_conflict(error):
-                raise StoreError(f"table {self.uri} cannot be created: {error}") from error
-            return lance.dataset(self.uri)
+            if self.exists():
+                return lance.dataset(self.uri)
+            raise StoreError(f"table {self.uri} cannot be created: {first_line(error)}") from error
 
     def exists(self) -> bool:
         """Whether the table was ever created."""
@@ -95,7 +107,7 @@ class Table:
         except (ValueError, FileNotFoundError, OSError) as error:
             if _is_missing(error):
                 return False
-            raise StoreError(f"table {self.uri} cannot be opened: {error}") from error
+            raise StoreError(f"table {self.uri} cannot be opened: {first_line(error)}") from error
         return True
 
     def read(
@@ -106,17 +118,17 @@ class Table:
             table = self.schema.empty_table()
             return table.select(list(columns)) if columns is not None else table
         dataset = self.open(version)
-        return dataset.to_table(columns=list(columns) if columns is not None else None, filter=where)
+        with self._reading():
+            return dataset.to_table(columns=list(columns) if columns is not None else None, filter=where)
 
-    def read_where_in(self, column: str, values: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows whose `column` is one of `values`, in no order."""
+    def read_where_in(
+        self, column: str, values: Sequence[str], columns: Sequence[str] | None = None, *, at_once: int = _LITERALS
+    ) -> pa.Table:
+        """Rows whose `column` is one of `values`, in no order; `at_once` values are looked up by one filter."""
         wanted = list(columns) if columns is not None else list(self.schema.names)
         if not values or not self.exists():
             return self.schema.empty_table().select(wanted)
-        dataset = self.open()
-        return pa.concat_tables(
-            [dataset.to_table(columns=wanted, filter=is_in(column, some)) for some in batches(values)]
-        )
+        return self._rows_in(self.open(), column, values, wanted, at_once)
 
     def append(self, rows: pa.Table) -> None:
         """Add `rows` in one commit. Appends of several writers never conflict."""
@@ -141,14 +153,55 @@ class Table:
         @retry_on_conflict
         def commit() -> int:
             with self._commit_lock():
-                return self._commit_update(documents, fragments)
+                return self._commit_update(self.open(), documents, fragments)
 
         return commit()
 
-    def _commit_update(self, documents: Sequence[str], new_fragments: list[Any]) -> int:
+    def rewrite(self, documents: Sequence[str], change: Callable[[pa.Table], pa.Table]) -> int:
+        """Replace the rows of `documents` with what `change` makes of them, in one commit, and return the version after it.
+
+        No other writer comes between reading and writing: when one did, the rows are read, and changed, again.
+        """
+        from lance.fragment import write_fragments
+
+        @retry_on_conflict
+        def commit() -> int:
+            with self._commit_lock():
+                dataset = self.open()
+                old = self._rows_in(dataset, "document", documents, self.schema.names, _LITERALS)
+                if old.num_rows == 0:
+                    return int(dataset.version)
+                rows = change(old).cast(self.schema)
+                fragments = list(write_fragments(rows, dataset, mode="append", schema=self.schema))
+                return self._commit_update(dataset, documents, fragments)
+
+        return commit() if documents else int(self.open().version)
+
+    def _rows_in(
+        self, dataset: "lance.LanceDataset", column: str, values: Sequence[str], columns: Sequence[str], at_once: int
+    ) -> pa.Table:
+        with self._reading():
+            return pa.concat_tables(
+                [
+                    dataset.to_table(columns=list(columns), filter=is_in(column, some))
+                    for some in batches(values, at_once)
+                ]
+            )
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Tell of files that are damaged or gone as what they are."""
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            raise StoreError(
+                f"table {self.uri} cannot be read: {first_line(error)}. Restore its folder from a backup, or delete the"
+                " tables of the corpus and ingest again"
+            ) from error
+
+    def _commit_update(self, dataset: "lance.LanceDataset", documents: Sequence[str], new_fragments: list[Any]) -> int:
         import lance
 
-        dataset = self.open()
         where = is_in("document", documents)
         removed: list[int] = []
         updated: list[Any] = []
@@ -173,25 +226,25 @@ class Table:
 
     def compact(self, *, more_than_fragments: int, keep_versions_for: timedelta) -> bool:
         """Merge small fragments when there are more than `more_than_fragments`, fold new rows into the search indices,
-        and drop unpublished versions older than `keep_versions_for`. Returns whether it compacted.
+        and drop unpublished versions older than `keep_versions_for`. Returns whether it merged any.
 
+        Versions are dropped every time: a document that is edited again and again leaves versions, and few fragments.
         Other writers may win while it works; it then leaves the work to the next time.
         """
-        dataset = self.open()
-        if len(dataset.get_fragments()) <= more_than_fragments:
-            return False
+        many = len(self.open().get_fragments()) > more_than_fragments
         try:
-            with self._commit_lock():
+            with self._commit_lock() if many else contextlib.nullcontext():
                 dataset = self.open()
-                dataset.optimize.compact_files()
-                dataset.optimize.optimize_indices()
+                if many:
+                    dataset.optimize.compact_files()
+                    dataset.optimize.optimize_indices()
         except (OSError, RuntimeError) as error:
             if _is_conflict(error):
                 return False
             raise
         with contextlib.suppress(OSError):  # a version that a reader holds, or another clean-up under way
             dataset.cleanup_old_versions(older_than=keep_versions_for, error_if_tagged_old_versions=False)
-        return True
+        return many
 
     @contextlib.contextmanager
     def _commit_lock(self) -> Iterator[None]:
@@ -208,6 +261,11 @@ def _fragments_with(dataset: "lance.LanceDataset", where: str) -> list[int]:
     """Ids of the fragments that hold a row for which `where` is true: the upper half of a row address."""
     addresses = dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()["_rowaddr"]
     return sorted({address >> 32 for address in addresses.to_pylist()})
+
+
+def first_line(error: BaseException) -> str:
+    """What `error` says, without the place in Lance's own source that ends its messages."""
+    return re.split(r",?\s+\S*/rust/\S+\.rs:\d+", str(error).splitlines()[0] if str(error) else type(error).__name__)[0]
 
 
 def _is_missing(error: BaseException) -> bool:

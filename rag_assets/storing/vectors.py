@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from rag_assets.errors import StoreError
 from rag_assets.records import vectors_schema
-from rag_assets.storing.tables import Table, batches, is_in
+from rag_assets.storing.tables import Table
 
 # Measured on 1,000,000 rows: one list of 1,000 keys 87 ms, ten lists of 100 269 ms. Longer lists go on paying off.
 _KEYS_PER_LOOKUP = 10_000
 # One small fragment comes with every response of the provider; look-ups slow down with their number.
 _FRAGMENTS = 32
-_KEEP_VERSIONS_FOR = timedelta(hours=1)
+_KEEP_VERSIONS_FOR = timedelta(minutes=10)
 
 
 class VectorTable:
@@ -83,16 +83,7 @@ class VectorTable:
         return table.exists() and table.compact(more_than_fragments=_FRAGMENTS, keep_versions_for=_KEEP_VERSIONS_FOR)
 
     def _look_up(self, text_hashes: Sequence[str], columns: list[str]) -> pa.Table:
-        table = self._table(1)
-        if not text_hashes or not table.exists():
-            return vectors_schema(1).empty_table().select(columns)
-        dataset = table.open()
-        return pa.concat_tables(
-            [
-                dataset.to_table(columns=columns, filter=is_in("text_hash", some))
-                for some in batches(text_hashes, _KEYS_PER_LOOKUP)
-            ]
-        )
+        return self._table(1).read_where_in("text_hash", text_hashes, columns, at_once=_KEYS_PER_LOOKUP)
 
     def _table(self, dimensions: int) -> Table:
         return Table(self.uri, vectors_schema(dimensions), lock=self._lock_path)

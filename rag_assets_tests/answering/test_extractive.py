@@ -5,7 +5,7 @@ import pytest
 from rag_assets.answering.extractive import NOT_FOUND
 from rag_assets.answering.generators import make_generator
 from rag_assets.config import ExtractiveGeneration, HashingEmbedding
-from rag_assets.embedding.providers import make_provider
+from rag_assets.embedding.hashing import HashingProvider
 from rag_assets_tests.answering.passages import passage
 
 UPLOADS = passage(
@@ -133,24 +133,26 @@ def test_a_passage_as_long_as_a_book_is_read_in_bounded_time(extractive):
 
 
 def test_the_streamed_pieces_are_the_answer(extractive):
-    pieces = []
+    pieces: list[str] = []
     answer = extractive.generate("How large may an uploaded file be?", [UPLOADS, BILLING], on_text=pieces.append)
     assert "".join(pieces) == answer.text
 
 
+class Counting(HashingProvider):
+    """A real provider that writes down what it is asked for."""
+
+    def __init__(self):
+        super().__init__(HashingEmbedding(provider="hashing"))
+        self.asked: list[tuple[str, int]] = []
+
+    def embed(self, texts, kind):
+        self.asked.append((kind, len(texts)))
+        return super().embed(texts, kind)
+
+
 def test_the_provider_is_never_asked_for_more_than_its_limit():
-    class Counting:
-        def __init__(self):
-            self.inner = make_provider(HashingEmbedding(provider="hashing"))
-            self.sizes = []
-            self.limits = self.inner.limits
-
-        def embed(self, texts, kind):
-            self.sizes.append((kind, len(texts)))
-            return self.inner.embed(texts, kind)
-
     counting = Counting()
-    many = " ".join(f"Fact {number} is that port {number} is open." for number in range(80))
+    many = " ".join(f"Fact {number} is that port {number} is open." for number in range(1000))
     make_generator(ExtractiveGeneration(), provider=counting).generate("Which port is open?", [passage(many, "a.txt")])
-    assert max(size for _, size in counting.sizes) <= counting.limits.inputs
-    assert [kind for kind, _ in counting.sizes][-1] == "query"
+    assert max(size for _, size in counting.asked) <= counting.limits.inputs
+    assert counting.asked[-1] == ("query", 1)

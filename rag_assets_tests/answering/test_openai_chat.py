@@ -115,7 +115,7 @@ def test_no_passages_cost_nothing(fake):
 )
 def test_what_is_streamed_is_the_answer(fake, reply, text):
     fake.chat_reply = reply
-    pieces = []
+    pieces: list[str] = []
     answer = generator_for(fake).generate("When?", PASSAGES, on_text=pieces.append)
     assert answer.text == text
     assert "".join(pieces) == text
@@ -124,7 +124,7 @@ def test_what_is_streamed_is_the_answer(fake, reply, text):
 
 def test_a_stream_comes_in_pieces(fake):
     fake.chat_reply = "It opens at seven in the morning [1]."
-    pieces = []
+    pieces: list[str] = []
     generator_for(fake).generate("When?", PASSAGES, on_text=pieces.append)
     assert len(pieces) > 4
 
@@ -137,7 +137,7 @@ def test_passages_beyond_the_budget_are_left_out_best_first(fake):
     assert "source [2]" not in prompt_of(fake)
     assert source(prompt_of(fake), 3)[1] == "Tickets cost 12 euros."
     assert answer.text == "See."
-    assert answer.notes[0] == "1 passages did not fit into generation.max_context_tokens."
+    assert answer.notes[0] == "1 of 3 passages did not fit into generation.max_context_tokens."
 
 
 def test_a_single_passage_over_the_budget_is_cut_short(fake):

@@ -3,7 +3,7 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answering.units import units_of
+from rag_assets.answering.quoting import units_of
 from rag_assets_tests.answering.passages import passage
 
 
@@ -31,6 +31,20 @@ def test_markdown_noise_is_taken_out_of_prose():
         {* ../../src/a.py hl[1] *}
         """
     ) == ["Read the guide for all the details, and `pip install *`."]
+
+
+def test_links_to_another_chunk_and_footnotes_lose_their_brackets():
+    assert shown("See [the guide][g] and a[i][j].[^1]\n\n[^1]: It is old.\n\n[here][x]\n\n[x]: http://a.example") == [
+        "See the guide and a[i][j].",
+        "It is old.",
+        "here",
+    ]
+
+
+def test_tags_in_code_are_code():
+    assert shown("Put it in `<head>` or &lt;body&gt;, not in <b>`x<y>`</b>.") == [
+        "Put it in `<head>` or <body>, not in `x<y>`."
+    ]
 
 
 def test_facts_that_look_like_emphasis_stay():

@@ -21,11 +21,39 @@ every_strategy = pytest.mark.parametrize("strategy", list(STRATEGIES))
 MARKDOWN = st.lists(
     st.sampled_from(
         [
-            *("# Title\n", "## Part ##\n", "### Deep\n", "Setext\n===\n", "Other\n---\n", "\n", "\n\n", "   \n", "---\n"),
+            *(
+                "# Title\n",
+                "## Part ##\n",
+                "### Deep\n",
+                "Setext\n===\n",
+                "Other\n---\n",
+                "\n",
+                "\n\n",
+                "   \n",
+                "---\n",
+            ),
             *("```\n", "````\n", "~~~\n", "```python\n# no heading\n", "    # indented\n", "- item one\n", "  more\n"),
             *("1. first\n", "| a | b |\n|---|---|\n| c | d |\n", "> quoted\n", "Ends here: \n", "[ref]: http://a\n"),
-            *("A sentence stands here. Another one follows! And more?\n", "word ", "unbroken" * 9, "漢字仮名。交じり文" * 4),
-            *("🇩🇪🇫🇷🇨🇭", "👩‍👩‍👧", "e\u0301", " \u0301", "\u0600 ", "\u200d", "각", "नि", "\t", "\x85", "\u2028", "!" * 9),
+            *(
+                "A sentence stands here. Another one follows! And more?\n",
+                "word ",
+                "unbroken" * 9,
+                "漢字仮名。交じり文" * 4,
+            ),
+            *(
+                "🇩🇪🇫🇷🇨🇭",
+                "👩‍👩‍👧",
+                "e\u0301",
+                " \u0301",
+                "\u0600 ",
+                "\u200d",
+                "각",
+                "नि",
+                "\t",
+                "\x85",
+                "\u2028",
+                "!" * 9,
+            ),
         ]
     ),
     max_size=40,
@@ -71,7 +99,9 @@ def test_an_id_is_made_of_document_text_and_occurrence():
 @every_strategy
 @settings(max_examples=100, deadline=None)
 @given(
-    text=TEXTS, limits=st.sampled_from([(8, 0), (8, 4), (20, 5), (60, 0), (60, 30), (180, 20)]), repeats=st.integers(1, 3)
+    text=TEXTS,
+    limits=st.sampled_from([(8, 0), (8, 4), (20, 5), (60, 0), (60, 30), (180, 20)]),
+    repeats=st.integers(1, 3),
 )
 def test_chunks_cover_the_text_and_keep_the_limits(strategy, text, limits, repeats):
     text *= repeats
@@ -183,7 +213,9 @@ def test_large_and_odd_texts_are_cut_in_linear_time(strategy, text, at_least):
 @every_strategy
 def test_a_cluster_larger_than_the_limit_stays_whole(strategy):
     monster = "e" + "\u0301" * 500
-    assert monster in [chunk.text for chunk in cut(f"before {monster} after", strategy, max_tokens=20, overlap_tokens=5)]
+    assert monster in [
+        chunk.text for chunk in cut(f"before {monster} after", strategy, max_tokens=20, overlap_tokens=5)
+    ]
 
 
 def test_the_identity_names_all_that_changes_chunks():

@@ -1,5 +1,7 @@
 """Chunks follow the headings of a document."""
 
+from itertools import pairwise
+
 import pytest
 
 from rag_assets.chunking.chunks import chunk_document
@@ -24,7 +26,8 @@ def texts(text, **limits):
 
 
 def test_each_section_is_a_chunk_with_the_headings_above_it():
-    text = f"{LONG}\n\n# One\n\n{LONG}\n\n## Two\n\n{LONG}\n\n### Three\n\n{LONG}\n\n## Four\n\n{LONG}\n\nFive\n===\n\n{LONG}\n"
+    headings = ["# One", "## Two", "### Three", "## Four", "Five\n==="]
+    text = "\n\n".join([LONG, *(f"{heading}\n\n{LONG}" for heading in headings)])
     assert paths(text) == [(), ("One",), ("One", "Two"), ("One", "Two", "Three"), ("One", "Four"), ("Five",)]
     assert texts(text)[1] == f"# One\n\n{LONG}"
 
@@ -125,8 +128,8 @@ def test_chinese_sentences_are_cut_at_their_full_stops():
 def test_parts_of_a_section_overlap_and_sections_do_not():
     one, two = (" ".join(f"{name} sentence {number} ends." for number in range(60)) for name in ("First", "Other"))
     chunks = cut(f"# A\n\n{one}\n\n# B\n\n{two}\n", overlap_tokens=20)
-    overlaps = {}
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    overlaps: dict[bool, list[int]] = {}
+    for before, after in pairwise(chunks):
         overlaps.setdefault(before.heading_path == after.heading_path, []).append(before.end_char - after.start_char)
     assert max(overlaps[False]) < 0
     assert min(overlaps[True]) > 0

@@ -91,7 +91,9 @@ def test_blank_files_are_text():
     ],
 )
 def test_what_is_no_text_is_refused_by_name(data, found):
-    with pytest.raises(DocumentError, match=f"its content is {found}, not text; .* exclude it in corpora.yaml") as caught:
+    with pytest.raises(
+        DocumentError, match=f"its content is {found}, not text; .* exclude it in corpora.yaml"
+    ) as caught:
         decode(data)
     assert not caught.value.retryable
 

@@ -1,0 +1,89 @@
+import hashlib
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag_assets.errors import StoreError
+from rag_assets.storing.vectors import VectorTable
+
+
+def hash_of(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()
+
+
+def vectors_of(*values: float, size: int = 4) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    return np.array([[value] * size for value in values], dtype=np.float32)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> VectorTable:
+    return VectorTable(str(tmp_path / "v.lance"), lock=tmp_path / "v.lock")
+
+
+def test_before_the_first_response_nothing_is_known_and_no_table_is_made(table: VectorTable, tmp_path: Path):
+    assert table.dimensions() is None
+    assert table.count() == 0
+    assert table.known([hash_of(1)]) == set()
+    assert table.positions([hash_of(1)])[0] == {}
+    assert table.compact() is False
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_vector_is_found_by_the_hash_of_its_text(table: VectorTable):
+    table.append([hash_of(1), hash_of(2)], vectors_of(0.5, 2.0), [3, 4])
+    assert table.known([hash_of(1), hash_of(3)]) == {hash_of(1)}
+    positions, vectors = table.positions([hash_of(2), hash_of(1), hash_of(3)])
+    assert set(positions) == {hash_of(1), hash_of(2)}
+    assert vectors[positions[hash_of(1)]].as_py() == [0.5, 0.5, 0.5, 0.5]
+    assert vectors[positions[hash_of(2)]].as_py() == [2.0, 2.0, 2.0, 2.0]
+    assert (table.dimensions(), table.count()) == (4, 2)
+
+
+def test_a_vector_of_another_size_is_refused_before_anything_is_written(table: VectorTable):
+    table.append([hash_of(1)], vectors_of(1.0), [1])
+    with pytest.raises(
+        StoreError,
+        match=r"returned vectors of 5 dimensions, and .*v\.lance holds vectors of 4.*set embedding\.dimensions",
+    ):
+        table.append([hash_of(2)], vectors_of(1.0, size=5), [1])
+    assert table.known([hash_of(1), hash_of(2)]) == {hash_of(1)}
+
+
+def test_equal_texts_of_two_writers_are_two_rows_and_one_answer(table: VectorTable):
+    table.append([hash_of(1)], vectors_of(1.0), [1])
+    table.append([hash_of(1)], vectors_of(1.0), [1])
+    positions, vectors = table.positions([hash_of(1)])
+    assert vectors[positions[hash_of(1)]].as_py() == [1.0, 1.0, 1.0, 1.0]
+
+
+def test_more_keys_than_one_look_up_takes_are_all_found(table: VectorTable):
+    hashes = [hash_of(number) for number in range(20_001)]
+    table.append(hashes, np.arange(20_001, dtype=np.float32).repeat(2).reshape(-1, 2), [1] * 20_001)
+    assert table.known([*hashes, hash_of(-1)]) == set(hashes)
+    positions, vectors = table.positions(hashes)
+    assert vectors[positions[hashes[20_000]]].as_py() == [20_000.0, 20_000.0]
+
+
+def test_first_responses_that_arrive_at_once_are_all_kept(tmp_path: Path):
+    start = threading.Barrier(4)
+
+    def append(number: int) -> None:
+        start.wait()
+        VectorTable(str(tmp_path / "v.lance")).append([hash_of(number)], vectors_of(number), [1])
+
+    threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert VectorTable(str(tmp_path / "v.lance")).count() == 4
+
+
+def test_many_small_responses_are_merged_and_every_vector_stays(table: VectorTable):
+    for number in range(33):
+        table.append([hash_of(number)], vectors_of(number), [1])
+    assert table.compact() is True
+    assert table.compact() is False
+    assert table.known([hash_of(number) for number in range(33)]) == {hash_of(number) for number in range(33)}

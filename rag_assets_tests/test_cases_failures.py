@@ -1,0 +1,190 @@
+"""Situations that users of such systems report, and the right outcome: what happens when things fail.
+
+Each test is named as its promise and driven through the command line.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rag_assets_tests.fakes import FakeOpenAI
+from rag_assets_tests.platform import REPOSITORY, Platform
+
+
+def paragraphs(count: int, *, of: str = "item") -> str:
+    return "\n\n".join(f"Paragraph {number} tells the story of {of}{number}." for number in range(count))
+
+
+def test_a_failing_update_keeps_the_old_rows_and_the_next_run_repairs_it(platform: Platform, fake: FakeOpenAI):
+    platform.write("a.md", "The old text about apples.")
+    platform.write("b.md", "The text about bananas.")
+    platform.ingest()
+
+    fake.refuse_texts_with("poison")
+    platform.write("a.md", "The new text about poison.")
+    platform.write("c.md", "The text about cherries.")
+    outcome = platform.run("ingest", "--json")
+
+    assert outcome.status == 2
+    failed = outcome.json["failed"]
+    assert [(one["document"], one["stage"]) for one in failed] == [("a.md", "embed")]
+    assert failed[0]["reason"]
+    texts = {row["document"]: row["text"] for row in platform.rows()}
+    assert texts == {
+        "a.md": "The old text about apples.",
+        "b.md": "The text about bananas.",
+        "c.md": "The text about cherries.",
+    }
+
+    fake.refuse_texts_with(None)
+    before = platform.embedded
+    report = platform.ingest()
+    assert report["failed"] == []
+    assert fake.embedded_texts[before:] == ["The new text about poison."]
+    assert {row["document"]: row["text"] for row in platform.rows()}["a.md"] == "The new text about poison."
+
+
+def test_one_poison_text_does_not_stop_the_others(platform: Platform, fake: FakeOpenAI):
+    for number in range(50):
+        platform.write(f"{number:02}.md", f"A text of number{number}." if number != 31 else "A text of poison.")
+    fake.refuse_texts_with("poison")
+    outcome = platform.run("ingest", "--json")
+
+    assert [one["document"] for one in outcome.json["failed"]] == ["31.md"]
+    assert len(fake.embedded_texts) == 49
+    assert len(fake.requests_to("/embeddings")) <= 14  # 2 · log2(50) + 2
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, "invalid_api_key"), (429, "insufficient_quota")])
+def test_what_waiting_cannot_mend_fails_at_once_in_one_line(
+    platform: Platform, fake: FakeOpenAI, status: int, code: str
+):
+    platform.write("a.md", "Some text.")
+    fake.fail_next(status, code=code, times=100)
+    outcome = platform.run("ingest")
+
+    assert outcome.status == 1
+    assert len(fake.requests_to("/embeddings")) == 1
+    assert len(outcome.err.strip().splitlines()) == 1
+    assert "Traceback" not in outcome.err
+    assert platform.status()["documents"]["pending"] == 1
+
+    fake.recover()
+    assert platform.ingest()["failed"] == []
+    assert len(platform.rows()) == 1
+
+
+def test_an_unreachable_provider_is_told_in_one_line_and_nothing_is_lost(platform: Platform, fake: FakeOpenAI):
+    platform.write("a.md", "Some text.")
+    platform.ingest()
+    fake.close()
+    platform.configure(embedding={"provider": "openai", "base_url": fake.base_url, "model": "fake", "max_retries": 0})
+    platform.write("b.md", "Some other text.")
+    outcome = platform.run("ingest")
+
+    assert outcome.status == 1
+    assert fake.base_url in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+    assert platform.status()["documents"] == {"indexed": 1, "empty": 0, "failed": 0, "pending": 1}
+
+
+@contextmanager
+def provider_process(log: Path, *, latency_seconds: float) -> Iterator[str]:
+    """The fake in a process of its own, which logs every text that it embeds."""
+    command = [sys.executable, "-m", "rag_assets_tests.fakes", "--port", "0", "--log", str(log)]
+    command += ["--latency-seconds", str(latency_seconds), "--dimensions", "32"]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def logged(log: Path) -> list[str]:
+    return [str(json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_loses_nothing_and_pays_one_request_at_most(tmp_path: Path):
+    """Ten kills while 1,000 texts are embedded in requests of 50, then an undisturbed run. Readers see no half."""
+    log = tmp_path / "embedded.jsonl"
+    with provider_process(log, latency_seconds=0.15) as base_url:
+        platform = Platform(tmp_path)
+        provider = {"provider": "openai", "base_url": base_url, "model": "fake", "max_inputs_per_request": 50}
+        platform.configure(embedding=provider)
+        for number in range(20):
+            platform.write(f"{number:02}.md", paragraphs(50, of=f"document{number}item"))
+        chance = random.Random(20261129)
+        kills = 0
+        environment = os.environ | platform.environment
+        command = [sys.executable, "-c", "from rag_assets.cli import main; main()", "ingest", "--json"]
+        for _ in range(10):
+            started = time.monotonic()
+            process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True)
+            before = len(logged(log))
+            # Wait until it embeds, or is past it, then a random moment more.
+            while process.poll() is None and len(logged(log)) == before and time.monotonic() - started < 20:
+                time.sleep(0.05)
+            time.sleep(chance.uniform(0, 0.5))
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+            visible = platform.run("search", "anything", "--mode", "vector", "--top-k", "1000", "--json")
+            if visible.status == 0:
+                assert len(visible.json["results"]) == 1000
+        report = platform.ingest()
+        sent = logged(log)
+
+    texts = {text for number in range(20) for text in paragraphs(50, of=f"document{number}item").split("\n\n")}
+    documents = [text for text in sent if text != "anything"]
+    assert set(documents) == texts
+    assert len(documents) <= len(texts) + kills * 50
+    assert report["failed"] == []
+    ids = platform.store.index("notes", platform.status()["generation"], dimensions=32).read(["chunk_id", "document"])
+    assert ids.num_rows == 1000
+    assert len(set(ids["chunk_id"].to_pylist())) == 1000
+    assert len(set(ids["document"].to_pylist())) == 20
+    assert platform.status()["coverage"] == 1.0
+
+
+def test_two_runs_never_share_an_id_and_an_answer_is_built_from_all_documents(platform: Platform):
+    """The mistakes of Dagster's own example, inverted: ids that count from zero in each run, rows that overwrite each
+    other, an answer from the last partition only."""
+    platform.write("a.md", "The red door leads to the garden.")
+    platform.ingest()
+    first = {row["chunk_id"] for row in platform.rows()}
+    platform.write("b.md", "The blue door leads to the cellar.")
+    platform.ingest()
+
+    rows = platform.rows()
+    assert len({row["chunk_id"] for row in rows}) == 2
+    assert first < {row["chunk_id"] for row in rows}
+    assert {row["text"] for row in rows} == {"The red door leads to the garden.", "The blue door leads to the cellar."}
+    answer = platform.ask("Where do the red door and the blue door lead?")
+    assert set(answer["sources"]) == {"a.md", "b.md"}
+
+
+def test_the_prompt_holds_the_text_of_the_passages_that_the_answer_cites(platform: Platform, fake: FakeOpenAI):
+    platform.configure(generation={"provider": "openai", "base_url": fake.base_url, "model": "fake-chat"})
+    platform.write("a.md", "The red door leads to the garden.")
+    platform.write("b.md", "The blue door leads to the cellar.")
+    platform.ingest()
+    fake.chat_reply = "It leads to the garden [1]."
+    answer = platform.ask("Where does the red door lead?")
+
+    prompt = json.dumps(fake.requests_to("/chat/completions")[0].body["messages"])
+    assert answer["citations"][0]["text"] in prompt
+    assert answer["citations"][0]["document"] == "a.md"
+    assert (answer["model"], answer["answered"]) == ("openai/fake-chat", True)
