@@ -8,11 +8,12 @@ settings name the environment variable that holds them.
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
+from fsspec.utils import glob_translate
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rag_assets.errors import ConfigError, QuestionError
@@ -25,7 +26,7 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ChunkingSettings(_Settings):
@@ -123,7 +124,7 @@ class CorpusSettings(_Settings):
 
     name: str
     source: str
-    include: Sequence[str] = ("**/*.md", "**/*.markdown", "**/*.txt")
+    include: Annotated[Sequence[str], Field(min_length=1)] = ("**/*.md", "**/*.markdown", "**/*.txt")
     exclude: Sequence[str] = ()
     settle_seconds: Annotated[float, Field(ge=0)] = 2.0
     scan_seconds: Annotated[int, Field(ge=1)] = 30
@@ -139,9 +140,14 @@ class CorpusSettings(_Settings):
 
     @field_validator("include", "exclude")
     @classmethod
-    def _globs_are_not_blank(cls, value: Sequence[str]) -> Sequence[str]:
-        if any(not glob.strip() for glob in value):
-            raise ValueError('a blank glob matches nothing; write "**/*" for every file')
+    def _globs_are_globs(cls, value: Sequence[str]) -> Sequence[str]:
+        for glob in value:
+            if not glob.strip():
+                raise ValueError('a blank glob matches nothing; write "**/*" for every file')
+            try:
+                glob_translate(glob)
+            except ValueError:
+                raise ValueError(f"{glob!r} is no glob; ** stands alone between slashes, as in docs/**/*.md") from None
         return value
 
 
@@ -181,7 +187,7 @@ def load_settings(path: Path | None = None) -> Settings:
     """Read and validate the configuration at `path`, by default the one in force."""
     path = (path or config_path()).absolute()
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a SafeLoader
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file; create it (the README shows one) or name another with RAG_ASSETS_CONFIG"
@@ -202,6 +208,22 @@ def load_settings(path: Path | None = None) -> Settings:
     return Settings(path=path, home=_home(path), corpora=corpora)
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is written twice: of two corpora with one name, YAML drops the first without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
+        """See `yaml.SafeLoader`."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} is written twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def _load_corpus(path: Path, name: str, body: object) -> CorpusSettings:
     if not _CORPUS_NAME.fullmatch(name):
         raise ConfigError(
@@ -210,6 +232,8 @@ def _load_corpus(path: Path, name: str, body: object) -> CorpusSettings:
         )
     if not isinstance(body, dict):
         raise ConfigError(f"{path}: corpora.{name}: {body!r} is not a mapping; it needs at least: source: FOLDER")
+    if "name" in body:
+        raise ConfigError(f"{path}: corpora.{name}.name: unknown key; the name of a corpus is the key {name!r} itself")
     try:
         settings = CorpusSettings.model_validate({"name": name, **body})
     except ValidationError as error:
@@ -249,10 +273,12 @@ def _explain(path: Path, where: str, error: ValidationError) -> Iterator[str]:
                     name for name in model.model_fields if not (model is CorpusSettings and name == "name")
                 )
                 close = difflib.get_close_matches(keys[-1], allowed, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                yield f"{path}: {key}: unknown key{hint} allowed: {', '.join(allowed)}".replace(
-                    "? allowed", "? Allowed"
-                )
+                hint = f"did you mean {close[0]!r}? Allowed" if close else "allowed"
+                yield f"{path}: {key}: unknown key; {hint}: {', '.join(allowed)}"
+            case "model_type" | "model_attributes_type" | "dict_type":
+                yield f"{path}: {key}: {value!r} is not allowed; it is a mapping of keys, such as: {keys[-1]}: {{...}}"
+            case "sequence_str" | "sequence_type" | "list_type":
+                yield f"{path}: {key}: {value!r} is not allowed; it is a list, such as: [{value!r}]"
             case "missing":
                 yield f"{path}: {key}: is required"
             case "union_tag_invalid" | "union_tag_not_found":

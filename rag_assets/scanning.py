@@ -174,7 +174,8 @@ def _implausible(gone: int, known: int, listed: int, max_share: float) -> str | 
 
 def retry_delay(attempts: int) -> timedelta:
     """How long a failed document rests before it is tried alone: 30 s, doubling, at most an hour."""
-    return min(timedelta(seconds=30 * 2 ** max(attempts - 1, 0)), timedelta(hours=1))
+    doublings = min(max(attempts - 1, 0), 7)
+    return min(timedelta(seconds=30 * 2**doublings), timedelta(hours=1))
 
 
 def due_for_retry(failed: Sequence[KnownDocument], *, max_attempts: int, now: datetime) -> KnownDocument | None:

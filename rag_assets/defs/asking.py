@@ -60,7 +60,7 @@ def ask_job(settings: Settings) -> dg.JobDefinition:
                 "record": dg.MetadataValue.json(to_json(answer)),
                 "answered": answer.answered,
                 "citations": len(answer.citations),
-                "seconds": answer.timings_ms["total"] / 1000,
+                "seconds": round(answer.timings_ms["total"] / 1000, 3),
             }
         )
         sources = [f"[{cited.marker}] {cited.document}:{cited.start_line}" for cited in answer.citations]

@@ -15,7 +15,7 @@ from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
 from rag_assets.defs.partitions import add_keys, move_to_end, partition_key, partitions_name
 from rag_assets.defs.removing import remove_job_name
-from rag_assets.defs.runs import COMMAND_LINE_TAG, ingest_lock, runs_under_way
+from rag_assets.defs.runs import COMMAND_LINE_TAG, backfill_under_way, ingest_lock, runs_under_way
 from rag_assets.defs.sensors import range_tags
 from rag_assets.errors import RagAssetsError
 from rag_assets.ingesting import IngestResult, look, set_aside_documents
@@ -129,6 +129,11 @@ class Ingester:
                     self.say(f"waiting for run {busy[0].run_id[:8]} of {self.corpus.name} to end")
                 told = True
                 time.sleep(_POLL_SECONDS)
+            backfill = backfill_under_way(self.instance, self.corpus)
+            if backfill:
+                raise RagAssetsError(
+                    f"corpus {self.corpus.name}: backfill {backfill} is under way; wait for it, or cancel it in the UI"
+                )
             yield
 
     def _add_lost_keys(self, found: Scan) -> None:

@@ -24,6 +24,8 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         kinds={"lancedb"},
         owners=list(corpus.owners),
         code_version=INDEX_VERSION,
+        # Not partitioned, but Dagster wants it said before a range of documents may be materialized with it in one run.
+        backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=WRITE_RETRY,
         metadata={"source": corpus.source},
     )

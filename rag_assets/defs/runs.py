@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
@@ -49,6 +50,14 @@ def runs_under_way(
         else:
             alive.append(run)
     return alive
+
+
+def backfill_under_way(instance: dg.DagsterInstance, corpus: CorpusSettings) -> str | None:
+    """The id of a backfill of the UI that still launches runs of the corpus: its ranges must not be moved."""
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=[BulkActionStatus.REQUESTED])):
+        if any(key.path[0] == corpus.name for key in backfill.asset_selection or ()):
+            return backfill.backfill_id
+    return None
 
 
 def hold_back_until(instance: dg.DagsterInstance, corpus: CorpusSettings) -> datetime | None:

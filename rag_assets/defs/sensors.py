@@ -15,7 +15,7 @@ from rag_assets.defs.jobs import Job, ingest_job_name
 from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.resources import StoreResource
-from rag_assets.defs.runs import RETRY_TAG, hold_back_until, runs_under_way
+from rag_assets.defs.runs import RETRY_TAG, backfill_under_way, hold_back_until, runs_under_way
 from rag_assets.errors import SourceError
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import Scan, due_for_retry, scan
@@ -65,6 +65,9 @@ def corpus_sensor(corpus: CorpusSettings, jobs: Sequence[Job]) -> dg.SensorDefin
         busy = runs_under_way(context.instance, opened, corpus)
         if busy:
             return dg.SkipReason(f"run {busy[0].run_id[:8]} of {corpus.name} is under way")
+        backfill = backfill_under_way(context.instance, corpus)
+        if backfill:
+            return dg.SkipReason(f"backfill {backfill} of {corpus.name} is under way")
         until = hold_back_until(context.instance, corpus)
         now = datetime.now(UTC)
         if until and now < until:

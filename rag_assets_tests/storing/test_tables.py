@@ -112,9 +112,7 @@ def test_any_name_is_a_key(tmp_path_factory: pytest.TempPathFactory, names: list
     table = table_at(tmp_path_factory.mktemp("any"))
     table.replace(names, pa.concat_tables([rows(name, "old") for name in names]))
     table.replace(names[:1], rows(names[0], "new"))
-    assert dict(zip(*table.read().to_pydict().values(), strict=True)) == dict.fromkeys(names, "old") | {
-        names[0]: "new"
-    }
+    assert dict(zip(*table.read().to_pydict().values(), strict=True)) == dict.fromkeys(names, "old") | {names[0]: "new"}
 
 
 def test_a_quote_in_a_literal_is_doubled():

@@ -1,0 +1,21 @@
+"""How fast, how small, how flat: each module measures one promise beside a baseline of the same run.
+
+Run them with `make bench`. Ratios travel between machines, absolute figures do not. Nothing here is a test: the tests
+only see that every benchmark runs at a tiny size.
+"""
+
+import importlib
+from pathlib import Path
+
+from rag_assets_tests.benchmarks.reports import Report
+from rag_assets_tests.benchmarks.sizes import Size
+
+NAMES = ("bookkeeping", "throughput", "no_change", "one_edit", "ask", "memory", "replace")
+
+
+def run_benchmark(name: str, size: Size, folder: Path) -> Report:
+    """Run the benchmark `name` in this process, with its files below `folder`."""
+    module = importlib.import_module(f"rag_assets_tests.benchmarks.{name}")
+    report = module.run(size, folder)
+    assert isinstance(report, Report)
+    return report

@@ -1,0 +1,64 @@
+"""How fast a first ingest is with the default embedder, and whether it is the embedder that takes the time."""
+
+import time
+from pathlib import Path
+from unittest import mock
+
+from rag_assets.config import LocalEmbedding
+from rag_assets.embedding.local import LocalProvider
+from rag_assets.embedding.provider import Embedded, Kind
+from rag_assets_tests.benchmarks.corpora import missing_pages, pages_platform
+from rag_assets_tests.benchmarks.measuring import wall_seconds
+from rag_assets_tests.benchmarks.reports import Baseline, Figure, Goal, Report
+from rag_assets_tests.benchmarks.sizes import Size
+
+_TITLE = "First ingest with the embedded model"
+_GOAL = Goal("at least", 80)
+
+
+class _TimedProvider(LocalProvider):
+    """The default provider, which adds up the wall seconds of its calls."""
+
+    embedding = 0.0
+    counting = 0.0
+
+    def embed(self, texts: list[str], kind: Kind) -> Embedded:  # type: ignore[override]
+        started = time.perf_counter()
+        try:
+            return super().embed(texts, kind)
+        finally:
+            self.embedding += time.perf_counter() - started
+
+    def count_tokens(self, text: str) -> int:
+        started = time.perf_counter()
+        try:
+            return super().count_tokens(text)
+        finally:
+            self.counting += time.perf_counter() - started
+
+
+def run(size: Size, folder: Path) -> Report:
+    if why := missing_pages(size):
+        return Report("throughput", _TITLE, skipped=why)
+    platform = pages_platform(folder, size)
+    provider = _TimedProvider(LocalEmbedding())
+    done: list[dict[str, int]] = []
+    with mock.patch("rag_assets.defs.resources.make_provider", lambda _: provider):
+        seconds = wall_seconds(lambda: done.append(platform.ingest()))
+    documents, chunks, texts = (done[0][key] for key in ("added", "chunks", "texts_embedded"))
+    return Report(
+        name="throughput",
+        title=_TITLE,
+        figures=[
+            Figure("documents a second", documents / seconds, "/s"),
+            Figure(
+                "texts a second", texts / seconds, "/s", Baseline("in the embedder alone", texts / provider.embedding)
+            ),
+            Figure("share of time in the embedder", 100 * provider.embedding / seconds, "%", goal=_GOAL),
+            Figure("share of time counting word pieces", 100 * provider.counting / seconds, "%"),
+        ],
+        notes=[
+            f"{documents} pages, {chunks} chunks, {texts} texts embedded, {seconds:.1f} s; one run.",
+            "Loading the model counts as the embedder's time; importing Dagster does not count.",
+        ],
+    )

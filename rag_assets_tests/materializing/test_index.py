@@ -1,0 +1,162 @@
+import pytest
+
+from rag_assets.config import ChunkingSettings, HashingEmbedding
+from rag_assets.errors import StoreError
+from rag_assets.generations import generation_of
+from rag_assets.materializing.index import remove_documents
+from rag_assets.storing.tables import Table
+from rag_assets_tests.workbench import CORPUS, Workbench
+
+
+def index_of(bench: Workbench) -> Table:
+    return bench.store.index(CORPUS, generation_of(bench.corpus).id, dimensions=64)
+
+
+def rows_of(bench: Workbench, document: str) -> list[str]:
+    rows = index_of(bench).read_where_in("document", [document]).sort_by("ordinal")
+    texts: list[str] = rows["text"].to_pylist()
+    return texts
+
+
+def test_a_row_has_its_chunk_its_vector_and_what_a_citation_needs(bench: Workbench):
+    path = bench.write("a.md", "# Fruit\n\napples")
+    bench.write("b.md", "# Trees\n\noaks")
+    bench.materialize("a.md", "b.md")
+    row = next(
+        row for row in index_of(bench).read().to_pylist() if row["document"] == "a.md" and "apples" in row["text"]
+    )
+    assert (row["title"], row["source_uri"], row["mime"]) == ("Fruit", path.as_uri(), "text/markdown")
+    assert len(row["vector"]) == 64
+    assert sum(value**2 for value in row["vector"]) == pytest.approx(1.0)
+
+
+def test_rows_and_documents_agree_after_indexing(bench: Workbench):
+    bench.write("a.md", "one\n\ntwo\n\none")
+    bench.write("empty.md", "")
+    bench.materialize("a.md", "empty.md")
+    known = bench.known
+    assert (known["a.md"].status, known["a.md"].chunks, known["a.md"].tokens) == ("indexed", 3, 3)
+    assert (known["empty.md"].status, known["empty.md"].chunks) == ("empty", 0)
+    assert rows_of(bench, "a.md") == ["one", "two", "one"]
+    assert known["a.md"].generation == generation_of(bench.corpus).id
+
+
+def test_all_rows_of_a_batch_are_replaced_in_one_commit(bench: Workbench):
+    for name in ("a.md", "b.md"):
+        bench.write(name, name)
+    bench.materialize("a.md", "b.md")
+    version = index_of(bench).open().version
+    bench.index("a.md", "b.md")
+    assert index_of(bench).open().version == version + 1
+
+
+def test_indexing_again_changes_no_row(bench: Workbench):
+    bench.write("a.md", "one\n\ntwo")
+    bench.materialize("a.md")
+    before = index_of(bench).read().sort_by("ordinal")
+    bench.materialize("a.md")
+    assert index_of(bench).read().sort_by("ordinal") == before
+
+
+def test_a_document_that_shrinks_or_empties_leaves_no_row(bench: Workbench):
+    for content, expected in (("one\n\ntwo", ["one", "two"]), ("two", ["two"]), ("", []), (" \n", [])):
+        bench.write("a.md", content)
+        bench.materialize("a.md")
+        assert rows_of(bench, "a.md") == expected
+
+
+def test_only_empty_documents_make_no_table(bench: Workbench):
+    bench.write("a.md", "")
+    bench.materialize("a.md")
+    assert bench.known["a.md"].status == "empty"
+    assert index_of(bench).exists() is False
+
+
+def test_chunks_of_an_earlier_text_are_refused(bench: Workbench):
+    bench.write("a.md", "old")
+    bench.materialize("a.md")
+    bench.write("a.md", "new")
+    bench.read("a.md")
+    with pytest.raises(StoreError, match=r"a\.md were cut from an earlier text; materialize notes/chunks first"):
+        bench.index("a.md")
+    assert rows_of(bench, "a.md") == ["old"]
+
+
+def test_chunks_of_another_configuration_are_refused(bench: Workbench):
+    bench.write("a.md", "text")
+    bench.materialize("a.md")
+    bench.configure(chunking=ChunkingSettings(strategy="fixed_size"))
+    with pytest.raises(
+        StoreError, match=r"a\.md were cut from another chunking configuration; materialize notes/chunks"
+    ):
+        bench.index("a.md")
+
+
+def test_a_text_that_was_never_cut_is_refused_and_not_taken_for_empty(bench: Workbench):
+    """Materializing `index` right after `documents` called a document with text empty, and published it so."""
+    bench.write("a.md", "text")
+    bench.write("empty.md", "\n")
+    bench.read("a.md", "empty.md")
+    with pytest.raises(StoreError, match=r"notes: a\.md has text and no chunks; materialize notes/chunks first"):
+        bench.index("a.md", "empty.md")
+    assert bench.known["a.md"].status == "pending"
+
+
+def test_a_missing_vector_is_refused_before_any_row_is_replaced(bench: Workbench):
+    bench.write("a.md", "old")
+    bench.materialize("a.md")
+    bench.write("a.md", "one\n\ntwo")
+    bench.read("a.md")
+    bench.chunk("a.md")
+    with pytest.raises(StoreError, match=r"2 chunks of a\.md have no vector; materialize notes/embeddings first"):
+        bench.index("a.md")
+    assert rows_of(bench, "a.md") == ["old"]
+
+
+def test_a_removal_takes_the_rows_and_leaves_the_vectors(bench: Workbench):
+    bench.write("a.md", "one")
+    bench.write("b.md", "two")
+    bench.materialize("a.md", "b.md")
+    remove_documents(bench.store, bench.corpus, ["a.md"])
+    assert (rows_of(bench, "a.md"), rows_of(bench, "b.md")) == ([], ["two"])
+    assert bench.store.chunks(CORPUS).read(["document"])["document"].to_pylist() == ["b.md"]
+    assert set(bench.known) == {"b.md"}
+    assert bench.store.vectors(generation_of(bench.corpus).embedding).count() == 2
+
+
+def test_a_removal_takes_the_rows_of_the_published_generation_too(bench: Workbench):
+    bench.write("a.md", "one")
+    bench.write("b.md", "two")
+    bench.ingest()
+    published = index_of(bench)
+    bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
+    remove_documents(bench.store, bench.corpus, ["a.md"])
+    assert published.read(["document"])["document"].to_pylist() == ["b.md"]
+
+
+def test_removing_what_is_not_there_changes_nothing(bench: Workbench):
+    bench.write("a.md", "one")
+    bench.materialize("a.md")
+    remove_documents(bench.store, bench.corpus, ["unknown.md"])
+    assert rows_of(bench, "a.md") == ["one"]
+
+
+def test_a_removal_that_was_cut_short_is_found_again(bench: Workbench, monkeypatch: pytest.MonkeyPatch):
+    bench.write("a.md", "one")
+    bench.write("b.md", "two")
+    bench.ingest()
+    (bench.folder / "a.md").unlink()
+    real = Table.replace
+
+    def die_at_the_chunks(table: Table, *arguments: object) -> int:
+        if "chunks" in table.uri:
+            raise KeyboardInterrupt
+        return real(table, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Table, "replace", die_at_the_chunks)
+        bench.update()
+    assert bench.scan().removed == ["a.md"]
+    bench.ingest()
+    assert set(bench.known) == {"b.md"}
+    assert bench.store.chunks(CORPUS).read(["document"])["document"].to_pylist() == ["b.md"]

@@ -1,0 +1,12 @@
+"""A workbench for what readers find in a corpus."""
+
+from pathlib import Path
+
+import pytest
+
+from rag_assets_tests.workbench import Workbench, make_workbench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    return make_workbench(tmp_path)
