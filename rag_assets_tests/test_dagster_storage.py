@@ -1,7 +1,6 @@
 """The batched event log holds what the stock one holds, and both read each other's files."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +75,8 @@ def what_it_knows(instance: dg.DagsterInstance, run_id: str) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_EVENT_BATCH_SIZE", "5")
-    return
 
 
 def test_batches_leave_what_the_stock_storage_leaves(tmp_path: Path):

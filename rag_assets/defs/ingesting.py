@@ -13,13 +13,12 @@ import dagster as dg
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
-from rag_assets.defs.partitions import add_keys, move_to_end, partition_key, partitions_name
+from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.removing import remove_job_name
-from rag_assets.defs.runs import COMMAND_LINE_TAG, backfill_under_way, ingest_lock, runs_under_way
+from rag_assets.defs.runs import COMMAND_LINE_TAG, add_lost_keys, backfill_under_way, ingest_lock, runs_under_way
 from rag_assets.defs.sensors import range_tags
 from rag_assets.errors import RagAssetsError
 from rag_assets.ingesting import IngestResult, look, set_aside_documents
-from rag_assets.scanning import Scan
 from rag_assets.storing.ledger import known_documents
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
@@ -47,7 +46,7 @@ class Ingester:
         """
         with self._alone():
             seen = look(self.store, self.corpus, confirm_deletions=confirm_deletions)
-            self._add_lost_keys(seen.found)
+            add_lost_keys(self.instance, self.store, self.corpus, seen.found)
             size = self.corpus.max_documents_per_run
             batches = [seen.documents[start : start + size] for start in range(0, len(seen.documents), size)]
             runs = [self._materialize(batch) for batch in batches]
@@ -135,17 +134,6 @@ class Ingester:
                     f"corpus {self.corpus.name}: backfill {backfill} is under way; wait for it, or cancel it in the UI"
                 )
             yield
-
-    def _add_lost_keys(self, found: Scan) -> None:
-        """Give known documents their partitions back, where the Dagster instance is new or lost them."""
-        keys = set(self.instance.get_dynamic_partitions(partitions_name(self.corpus.name)))
-        known = known_documents(self.store.documents(self.corpus.name))
-        leaving = {*found.pending, *found.gone}
-        add_keys(
-            self.instance,
-            self.corpus.name,
-            [name for name in sorted(known) if name not in leaving and partition_key(name) not in keys],
-        )
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:

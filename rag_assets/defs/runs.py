@@ -8,7 +8,10 @@ from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
+from rag_assets.defs.partitions import add_keys, partition_key, partitions_name
 from rag_assets.defs.removing import remove_job_name
+from rag_assets.scanning import Scan
+from rag_assets.storing.ledger import known_documents
 from rag_assets.storing.stores import Store
 
 # Set on runs that the command line executes in its own process, which holds the lock of that name meanwhile.
@@ -58,6 +61,14 @@ def backfill_under_way(instance: dg.DagsterInstance, corpus: CorpusSettings) -> 
         if any(key.path[0] == corpus.name for key in backfill.asset_selection or ()):
             return backfill.backfill_id
     return None
+
+
+def add_lost_keys(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings, found: Scan) -> None:
+    """Give known documents their partitions back, where the Dagster instance is new or lost them."""
+    keys = set(instance.get_dynamic_partitions(partitions_name(corpus.name)))
+    leaving = {*found.pending, *found.gone}
+    known = sorted(known_documents(store.documents(corpus.name)))
+    add_keys(instance, corpus.name, [name for name in known if name not in leaving and partition_key(name) not in keys])
 
 
 def hold_back_until(instance: dg.DagsterInstance, corpus: CorpusSettings) -> datetime | None:

@@ -15,7 +15,7 @@ from rag_assets.defs.jobs import Job, ingest_job_name
 from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.resources import StoreResource
-from rag_assets.defs.runs import RETRY_TAG, backfill_under_way, hold_back_until, runs_under_way
+from rag_assets.defs.runs import RETRY_TAG, add_lost_keys, backfill_under_way, hold_back_until, runs_under_way
 from rag_assets.errors import SourceError
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import Scan, due_for_retry, scan
@@ -76,6 +76,7 @@ def corpus_sensor(corpus: CorpusSettings, jobs: Sequence[Job]) -> dg.SensorDefin
             found = scan(opened, corpus, open_source(corpus), settle=timedelta(seconds=corpus.settle_seconds))
         except SourceError as error:
             return dg.SkipReason(str(error))
+        add_lost_keys(context.instance, opened, corpus, found)
         wanted = plan(found, corpus, now=now)
         requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
         if not requests and publication_is_due(opened, corpus):

@@ -5,6 +5,7 @@ import pytest
 from rag_assets.chunking.chunks import chunk_document
 from rag_assets.errors import DocumentError
 from rag_assets.generations import generation_of
+from rag_assets.materializing.chunks import chunk_documents
 from rag_assets_tests.workbench import CORPUS, Workbench
 
 
@@ -70,8 +71,6 @@ def test_a_document_that_cannot_be_cut_keeps_its_chunks_and_fails_alone(
 def test_progress_ends_at_the_number_of_documents(bench: Workbench):
     bench.write("a.md", "one")
     bench.read("a.md")
-    from rag_assets.materializing.chunks import chunk_documents
-
     seen: list[tuple[str, int, int]] = []
     chunk_documents(bench.store, bench.corpus, ["a.md"], progress=lambda *at: seen.append(at))
     assert seen == [("chunks", 0, 1), ("chunks", 1, 1)]

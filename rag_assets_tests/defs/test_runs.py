@@ -1,0 +1,140 @@
+"""The sensor and the command line keep out of each other's way, and dead runs do not hold up the corpus."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+
+from rag_assets.defs.runs import COMMAND_LINE_TAG, RETRY_TAG, hold_back_until, ingest_lock, runs_under_way
+from rag_assets_tests.fakes import FakeOpenAI
+from rag_assets_tests.platform import Platform
+
+
+def make_run(
+    instance: dg.DagsterInstance, *, job: str = "notes_ingest", status: dg.DagsterRunStatus, tags: dict[str, str]
+) -> dg.DagsterRun:
+    run = dg.DagsterRun(job_name=job, status=status, tags=tags)
+    instance.add_run(run)
+    return run
+
+
+def tick(platform: Platform, instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
+    definitions = platform.definitions()
+    sensor = definitions.resolve_sensor_def("notes_corpus_sensor")
+    context = dg.build_sensor_context(
+        instance=instance,
+        definitions=definitions,
+        resources={"store": definitions.resources["store"]},  # type: ignore[index]
+    )
+    result = sensor(context)
+    assert isinstance(result, dg.SensorResult | dg.SkipReason)
+    return result
+
+
+def reason(result: dg.SensorResult | dg.SkipReason) -> str:
+    assert isinstance(result, dg.SkipReason)
+    return result.skip_message or ""
+
+
+def test_a_run_of_the_corpus_is_under_way_and_one_of_another_is_not(platform: Platform):
+    with platform.instance() as instance:
+        make_run(instance, job="other_ingest", status=dg.DagsterRunStatus.NOT_STARTED, tags={})
+        assert runs_under_way(instance, platform.store, platform.notes) == []
+        run = make_run(instance, status=dg.DagsterRunStatus.NOT_STARTED, tags={})
+        assert [one.run_id for one in runs_under_way(instance, platform.store, platform.notes)] == [run.run_id]
+
+
+def test_the_sensor_waits_for_a_run_that_is_under_way(platform: Platform):
+    platform.write("a.md", "Some text.")
+    with platform.instance() as instance:
+        make_run(instance, status=dg.DagsterRunStatus.NOT_STARTED, tags={})
+        assert "is under way" in reason(tick(platform, instance))
+        assert instance.get_dynamic_partitions("notes_documents") == []
+
+
+def test_a_run_of_a_killed_command_line_is_marked_as_failed(platform: Platform):
+    """After kill -9 the run stays `STARTED` in Dagster for ever; the lock of its process tells that it is dead."""
+    with platform.instance() as instance:
+        run = make_run(instance, status=dg.DagsterRunStatus.STARTED, tags={COMMAND_LINE_TAG: "true"})
+        with platform.store.lock(ingest_lock("notes")):
+            assert len(runs_under_way(instance, platform.store, platform.notes)) == 1
+        assert runs_under_way(instance, platform.store, platform.notes) == []
+        dead = instance.get_run_by_id(run.run_id)
+        assert dead is not None
+        assert dead.status == dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_that_is_silent_for_too_long_is_marked_as_failed(platform: Platform, monkeypatch: pytest.MonkeyPatch):
+    with platform.instance() as instance:
+        run = make_run(instance, status=dg.DagsterRunStatus.STARTED, tags={})
+        instance.report_engine_event("a sign of life", run)
+        assert len(runs_under_way(instance, platform.store, platform.notes)) == 1
+        monkeypatch.setattr("rag_assets.defs.runs._SILENT_FOR", timedelta(seconds=0.01))
+        time.sleep(0.05)
+        assert runs_under_way(instance, platform.store, platform.notes) == []
+
+
+def test_the_sensor_holds_back_longer_after_each_failure_in_a_row(platform: Platform, fake: FakeOpenAI):
+    platform.write("a.md", "Some text.")
+    platform.write("b.md", "Some more text.")
+    fake.fail_next(401, code="invalid_api_key", times=100)
+    with platform.instance() as instance:
+        assert hold_back_until(instance, platform.notes) is None
+        for failures, seconds in ((1, 30), (2, 60), (3, 120)):
+            platform.run("ingest")
+            until = hold_back_until(instance, platform.notes)
+            assert until is not None
+            assert 0 < seconds - (until - datetime.now(UTC)).total_seconds() < 20, failures
+        assert "the next one may start at" in reason(tick(platform, instance))
+        make_run(instance, status=dg.DagsterRunStatus.FAILURE, tags={RETRY_TAG: "true"})
+        assert hold_back_until(instance, platform.notes) == until
+        fake.recover()
+        platform.ingest()
+        assert hold_back_until(instance, platform.notes) is None
+
+
+def test_the_sensor_publishes_what_a_dead_run_left_unpublished(platform: Platform):
+    platform.write("a.md", "Some text.")
+    platform.write("b.md", "Some more text.")
+    with platform.instance() as instance:
+        definitions = platform.definitions()
+        result = tick(platform, instance)
+        assert isinstance(result, dg.SensorResult)
+        request = (result.run_requests or [])[0]
+        upstream = [dg.AssetKey(["notes", name]) for name in ("documents", "chunks", "embeddings", "index")]
+        job = definitions.resolve_job_def("notes_ingest")
+        assert job.execute_in_process(instance=instance, tags=request.tags, asset_selection=upstream).success
+        assert platform.run("search", "text").status == 1
+
+        again = tick(platform, instance)
+        assert isinstance(again, dg.SensorResult)
+        (request,) = again.run_requests or []
+        assert request.asset_selection == [dg.AssetKey(["notes", "published_index"])]
+        assert job.execute_in_process(instance=instance, asset_selection=list(request.asset_selection)).success
+        assert len(platform.rows()) == 2
+        assert "2 documents are unchanged" in reason(tick(platform, instance))
+
+
+def test_the_sensor_tells_why_it_does_nothing(platform: Platform):
+    with platform.instance() as instance:
+        for number in range(30):
+            platform.write(f"{number}.md", f"Text number{number}.")
+        platform.ingest()
+        for path in platform.corpus.iterdir():
+            path.unlink()
+        assert "deletions are withheld" in reason(tick(platform, instance))
+        platform.corpus.rmdir()
+        assert "does not exist" in reason(tick(platform, instance))
+        assert len(platform.rows()) == 30
+
+
+def test_a_new_dagster_home_gets_its_partitions_back(platform: Platform):
+    platform.write("a.md", "Some text.")
+    platform.write("b.md", "Some more text.")
+    platform.ingest()
+    with platform.instance() as instance:
+        for key in ("a.md", "b.md"):
+            instance.delete_dynamic_partition("notes_documents", key)
+        tick(platform, instance)
+        assert sorted(instance.get_dynamic_partitions("notes_documents")) == ["a.md", "b.md"]

@@ -1,0 +1,216 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag_assets.config import HashingEmbedding
+from rag_assets.errors import QuestionError
+from rag_assets.retrieving.search import Mode, fuse, with_score
+from rag_assets_tests.workbench import Workbench, make_workbench
+
+MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    """Three documents about fruit and 120 about trees, published once."""
+    bench = make_workbench(tmp_path_factory.mktemp("library"))
+    bench.write("fruit/apples.md", "# Apples\n\nred apples and green apples\n\npears are no apples")
+    bench.write("fruit/it's.md", "quinces and medlars")
+    bench.write("stones.md", "granite basalt marble")
+    for number in range(120):
+        bench.write(f"trees/{number:03}.md", f"the red oak tree number {number}")
+    bench.ingest()
+    return bench
+
+
+# Fusion, by hand: an item at rank r of a ranking scores 1 / (60 + r).
+
+
+def test_ranks_are_fused_by_their_reciprocals():
+    assert fuse([["a", "b", "c"], ["b", "d"]]) == pytest.approx(
+        {"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 63, "d": 1 / 62}
+    )
+
+
+def test_two_middling_ranks_beat_one_first_rank():
+    scores = fuse([["a", "x", "both"], ["b", "y", "both"]])
+    assert scores["both"] == pytest.approx(0.031746, abs=1e-6)
+    assert scores["a"] == pytest.approx(0.016393, abs=1e-6)
+
+
+def test_nothing_fuses_to_nothing():
+    assert fuse([]) == {}
+    assert fuse([[], []]) == {}
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True), max_size=3))
+def test_what_is_above_in_every_ranking_is_above_in_the_fusion(rankings: list[list[str]]):
+    scores = fuse(rankings)
+    for first in scores:
+        for second in scores:
+            if all(
+                second in ranking and first in ranking and ranking.index(first) < ranking.index(second)
+                for ranking in rankings
+            ):
+                assert scores[first] > scores[second]
+
+
+# What is found.
+
+
+def test_a_hybrid_search_scores_what_both_rankings_hold_by_both_ranks(library: Workbench):
+    by_vector = [passage.chunk_id for passage in library.search("green apples", mode="vector", top_k=100)]
+    by_text = [passage.chunk_id for passage in library.search("green apples", mode="text", top_k=100)]
+    best = library.search("green apples")[0]
+    assert best.document == "fruit/apples.md"
+    assert best.score == pytest.approx(
+        1 / (61 + by_vector.index(best.chunk_id)) + 1 / (61 + by_text.index(best.chunk_id))
+    )
+
+
+def test_a_passage_has_what_a_citation_needs(library: Workbench):
+    passage = library.search("red apples green", mode="text", top_k=1)[0]
+    path = library.folder / "fruit/apples.md"
+    assert (passage.document, passage.title, passage.source_uri) == ("fruit/apples.md", "Apples", path.as_uri())
+    assert path.read_text()[passage.start_char : passage.end_char] == passage.text
+    assert passage.heading_path == ("Apples",)
+    assert passage.similarity is None
+
+
+def test_a_vector_search_scores_by_cosine(library: Workbench):
+    same = library.search("granite basalt marble", mode="vector", top_k=2)
+    assert same[0].document == "stones.md"
+    assert same[0].score == pytest.approx(1.0, abs=1e-6)
+    assert same[0].similarity == same[0].score
+    assert same[1].score < 0.9
+
+
+def test_a_hybrid_passage_that_vectors_found_knows_its_similarity(library: Workbench):
+    assert library.search("granite basalt marble")[0].similarity == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_results_come_best_first_and_no_more_than_asked(library: Workbench, mode: Mode):
+    scores = [passage.score for passage in library.search("the red oak", mode=mode, top_k=7)]
+    assert len(scores) == 7
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_equal_scores_come_in_one_order_always(library: Workbench, mode: Mode):
+    first = [passage.chunk_id for passage in library.search("red oak", mode=mode, top_k=20)]
+    assert [passage.chunk_id for passage in library.search("red oak", mode=mode, top_k=20)] == first
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
+def test_more_than_there_are_is_all_there_are(library: Workbench, mode: Mode):
+    found = library.search("apples", mode=mode, top_k=1_000)
+    assert len(found) == library.published.chunks
+    assert len({passage.chunk_id for passage in found}) == len(found)
+
+
+def test_full_text_holds_only_what_matches(library: Workbench):
+    assert {passage.document for passage in library.search("apples", mode="text", top_k=1_000)} == {"fruit/apples.md"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["(", ")", '"', '"apples', "AND OR", "NOT", "apples AND", "+apples -pears", "text:apples", "apples~2", "appl*", "*", "?",
+     "^", "\\", "😀", "'", ";", "--", "%", "\n", "a" * 10_000, "apples " * 1_428, "日本語", "\u200b", "\x00", "[1 TO 5]", "{}"],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("mode", MODES)
+def test_no_query_is_syntax(library: Workbench, query: str, mode: Mode):
+    found = library.search(query, mode=mode, top_k=5)
+    assert len(found) <= 5
+    if "apples" in query:
+        assert "fruit/apples.md" in {passage.document for passage in found}
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50))
+def test_any_text_can_be_looked_for(library: Workbench, query: str):
+    assert len(library.search(query, top_k=3)) <= 3
+
+
+# Conditions.
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_condition_holds_before_anything_is_ranked(library: Workbench, mode: Mode):
+    """Every one of the hundred best for this question is about trees: a filter behind the ranking finds nothing."""
+    best = library.search("the red oak tree number", mode=mode, top_k=100)
+    assert {passage.document.split("/")[0] for passage in best} == {"trees"}
+    found = library.search("the red oak tree number", mode=mode, where="document LIKE 'fruit/%'")
+    assert found
+    assert {passage.document for passage in found} <= {"fruit/apples.md", "fruit/it's.md"}
+
+
+def test_a_condition_with_a_quote_is_written_as_in_sql(library: Workbench):
+    found = library.search("anything", where="document = 'fruit/it''s.md'")
+    assert [passage.document for passage in found] == ["fruit/it's.md"]
+
+
+def test_a_condition_that_nothing_meets_finds_nothing(library: Workbench):
+    assert library.search("apples", where="document = 'nowhere'") == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "where",
+    ["", "   ", "document LIKE", "colour = 'red'", "document = 1", "document IN (", "1", "ordinal / 0 = 1", "'", "--",
+     "document = (SELECT 1)", "x\x00", "regexp_like(text, '(')"],
+)  # fmt: skip
+def test_a_condition_that_is_none_is_told_with_the_columns(library: Workbench, where: str, mode: Mode):
+    with pytest.raises(QuestionError) as caught:
+        library.search("apples", mode=mode, where=where)
+    said = str(caught.value)
+    assert said.startswith(f"the condition {where!r} cannot be applied: ")
+    assert "It is SQL on the columns chunk_id, document, ordinal, text, " in said
+    assert "vector" not in said.split("on the columns")[1]
+    assert ".rs:" not in said
+    assert "\n" not in said
+
+
+def test_a_condition_reaches_rows_that_are_not_in_the_text_index_yet(tmp_path: Path):
+    bench = make_workbench(tmp_path)
+    bench.write("old.md", "red apples")
+    bench.ingest()
+    bench.write("new.md", "red apples too")
+    bench.ingest()
+    for mode in MODES:
+        found = bench.search("red apples", mode=mode, where="document = 'new.md'")
+        assert [passage.document for passage in found] == ["new.md"]
+
+
+# Versions.
+
+
+def test_a_published_version_is_searched_though_newer_rows_are_there(bench: Workbench):
+    bench.write("a.md", "red apples")
+    bench.write("b.md", "red pears")
+    bench.ingest()
+    bench.write("a.md", "blue plums")
+    (bench.folder / "b.md").unlink()
+    bench.update()
+    for mode in MODES:
+        assert {passage.text for passage in bench.search("red apples", mode=mode)} >= {"red apples"}
+        assert "blue plums" not in {passage.text for passage in bench.search("blue plums", mode=mode)}
+    bench.publish()
+    assert [passage.text for passage in bench.search("red apples")] == ["blue plums"]
+
+
+def test_a_publication_is_searched_with_the_model_that_made_it(bench: Workbench):
+    bench.write("a.md", "red apples")
+    bench.ingest()
+    bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
+    bench.materialize("a.md")
+    assert bench.search("red apples", mode="vector")[0].score == pytest.approx(1.0, abs=1e-6)
+
+
+def test_another_score_leaves_the_passage_as_it_was(library: Workbench):
+    passage = library.search("apples", top_k=1)[0]
+    assert with_score(passage, 0.5).score == 0.5
+    assert with_score(passage, passage.score) == passage
