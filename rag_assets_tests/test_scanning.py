@@ -225,7 +225,7 @@ def test_a_file_that_cannot_be_read_is_told_once_by_a_run_and_then_waits(bench: 
     bench.update()
     path.write_text("longer")
 
-    def locked(document: str) -> str:
+    def locked(_: str) -> str:
         raise DocumentError("it cannot be read", retryable=True)
 
     source = FolderSource(name="notes", root=bench.folder, include=["**/*.md"], exclude=[])
@@ -244,7 +244,7 @@ def test_a_file_that_can_be_read_again_is_taken_up_at_once(bench: Workbench, mon
     bench.ingest()
     bench.write("a.md", "A", seconds_ago=30)
 
-    def locked(source: FolderSource, document: str) -> Any:
+    def locked(*_: object) -> Any:
         raise DocumentError("it cannot be read: Permission denied; check its permissions", retryable=True)
 
     with monkeypatch.context() as patch:

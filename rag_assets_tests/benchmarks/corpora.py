@@ -57,3 +57,10 @@ def write_small_files(platform: Platform, count: int) -> None:
     for number in range(count):
         name = f"{number // 100:03}/{number:05}.md"
         set_age(platform.write(name, f"Document {number} tells of thing {number}, and of nothing else.\n"), 60)
+
+
+def import_everything(root: Path) -> None:
+    """Ingest one sentence with a free embedder, so that nothing that an ingest uses is imported later."""
+    platform = Platform(root)
+    write_small_files(platform, 1)
+    platform.ingest()

@@ -112,6 +112,6 @@ def test_a_document_without_text_sends_nothing(paid: Workbench, fake: FakeOpenAI
 def test_a_model_that_changes_its_size_is_refused_before_any_write(paid: Workbench, fake: FakeOpenAI):
     paid.embed(*prepare(paid, a="one"))
     fake.dimensions = 32
-    with pytest.raises(StoreError, match="returned vectors of 32 dimensions, and .* holds vectors of 64"):
+    with pytest.raises(StoreError, match=r"returned vectors of 32 dimensions, and .* holds vectors of 64"):
         paid.embed(*prepare(paid, b="two"))
     assert paid.store.vectors(generation_of(paid.corpus).embedding).count() == 1

@@ -9,7 +9,6 @@ import pytest
 
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import DocumentError, SourceError
-from rag_assets.reading import source as source_module
 from rag_assets.reading.source import FolderSource, open_source
 
 
@@ -155,7 +154,7 @@ def test_a_folder_that_cannot_be_opened_fails_the_listing(tmp_path: Path, monkey
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
-    monkeypatch.setattr(source_module.os, "scandir", refuse)
+    monkeypatch.setattr("rag_assets.reading.source.os.scandir", refuse)
     with pytest.raises(
         SourceError, match=r"cannot be listed: .*Permission denied.*Nothing that is indexed was touched"
     ):

@@ -117,8 +117,9 @@ def test_full_text_holds_only_what_matches(library: Workbench):
 
 @pytest.mark.parametrize(
     "query",
-    ["(", ")", '"', '"apples', "AND OR", "NOT", "apples AND", "+apples -pears", "text:apples", "apples~2", "appl*", "*", "?",
-     "^", "\\", "😀", "'", ";", "--", "%", "\n", "a" * 10_000, "apples " * 1_428, "日本語", "\u200b", "\x00", "[1 TO 5]", "{}"],
+    ["(", ")", '"', '"apples', "AND OR", "NOT", "apples AND", "+apples -pears", "text:apples", "apples~2", "appl*", "*",
+     "?", "^", "\\", "😀", "'", ";", "--", "%", "\n", "a" * 10_000, "apples " * 1_428, "日本語",
+     "\u200b", "\x00", "[1 TO 5]", "{}"],
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("mode", MODES)

@@ -12,6 +12,7 @@ from rag_assets.records import DOCUMENTS, PUBLICATIONS
 from rag_assets.storing import publishing
 from rag_assets.storing.ledger import change
 from rag_assets.storing.publishing import embedding_for, latest_publication, publication_is_due, publish
+from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import Table
 from rag_assets_tests.workbench import CORPUS, Workbench
 
@@ -159,7 +160,7 @@ def test_a_publication_never_looks_between_the_rows_and_what_is_known_of_them(be
     publishers_saw: list[Exception] = []
     under_way = threading.Event()
 
-    class SlowStore(type(bench.store)):  # type: ignore[misc]
+    class SlowStore(Store):
         def chunks(self, corpus: str) -> Table:
             """Called between the index and the ledger."""
             under_way.set()
@@ -318,12 +319,13 @@ def test_a_publisher_that_died_between_the_tag_and_the_pointer_is_followed_by_th
     bench.write("a.md", "green apples")
     bench.update()
 
-    def die(table: Table, rows: pa.Table) -> None:
+    def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Table, "append", die)
-        bench.publish()
+        with pytest.raises(KeyboardInterrupt):
+            bench.publish()
     assert "published-0000000002" in index_of(bench).open().tags.list()
     assert bench.texts("apples") == ["red apples"]
     assert due(bench) is True
