@@ -19,7 +19,7 @@ DEMO_ENV := RAG_ASSETS_CONFIG=$(CURDIR)/$(DEMO)/corpora.yaml RAG_ASSETS_HOME=$(C
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ask dev test check format bench bench-quality lock clean purge
+.PHONY: help demo ask dev test check format bench lock clean purge
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

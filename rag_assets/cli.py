@@ -101,11 +101,13 @@ def init(
 ) -> int:
     """Write a corpora.yaml for a folder, here or where RAG_ASSETS_CONFIG says."""
     from rag_assets.config import CONFIG_FILE
-    from rag_assets.starting import write_first_config
+    from rag_assets.starting import write_dagster_settings, write_first_config
 
     named = os.environ.get("RAG_ASSETS_CONFIG")
     path = Path(named).expanduser().absolute() if named else Path.cwd() / CONFIG_FILE
     name = write_first_config(path, folder, overwrite=force)
+    if not os.environ.get("DAGSTER_HOME") and write_dagster_settings(path.parent):
+        typer.echo(f"{path.parent / 'dagster.yaml'}: settings of the Dagster instance")
     typer.echo(f"{path}: corpus {name} is {folder}; next: rag-assets ingest")
     return 0
 

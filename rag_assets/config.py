@@ -30,12 +30,20 @@ class _Settings(BaseModel):
 
 
 class ChunkingSettings(_Settings):
-    """How a document is cut. Limits count tokens of `tokenizer`; the overlap is part of the limit."""
+    """How a document is cut. Limits count tokens of `tokenizer`; the overlap is part of the limit, and unless it is given
+    at most a quarter of it."""
 
     strategy: Literal["markdown", "paragraph", "fixed_size"] = "markdown"
     max_tokens: Annotated[int, Field(ge=8, le=100_000)] = 180
     overlap_tokens: Annotated[int, Field(ge=0)] = 20
     tokenizer: Literal["cl100k_base", "o200k_base"] = "cl100k_base"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _overlap_is_a_quarter_at_most(cls, values: object) -> object:
+        if isinstance(values, dict) and isinstance(values.get("max_tokens"), int):
+            return {"overlap_tokens": min(20, max(values["max_tokens"], 0) // 4), **values}
+        return values
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> Self:

@@ -27,6 +27,25 @@ def write_first_config(path: Path, folder: Path, *, overwrite: bool) -> str:
     return name
 
 
+def write_dagster_settings(folder: Path) -> bool:
+    """Write our `dagster.yaml` into `folder` unless one is there, and return whether it did.
+
+    Without it Dagster keeps its slow event log, and reports usage statistics.
+    """
+    path = folder / "dagster.yaml"
+    if path.exists():
+        return False
+    path.write_text(_dagster_settings(), encoding="utf-8")
+    return True
+
+
+def _dagster_settings() -> str:
+    """The `dagster.yaml` of this project: inside the installed package, or beside the package in a checkout."""
+    package = Path(__file__).parent
+    places = (package / "dagster.yaml", package.parent / "dagster.yaml")
+    return next(place for place in places if place.is_file()).read_text(encoding="utf-8")
+
+
 def corpus_name(folder: str) -> str:
     """A corpus name that resembles a folder's: letters, digits and underscores, not beginning with a digit."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", folder).strip("_") or "corpus"

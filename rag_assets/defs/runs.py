@@ -1,10 +1,14 @@
 """Runs of a corpus: which are under way, which died without a word, and how long to hold back after failures."""
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+from dagster._core.events import DagsterEventType
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
+from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
@@ -109,7 +113,30 @@ def _death(
                 return "the command line that executed it was killed"
         except TimeoutError:
             return None
+    if _process_is_gone(instance, run):
+        return "its process is gone"
     last = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
     if last and datetime.now(UTC).timestamp() - last[0].timestamp > _SILENT_FOR.total_seconds():
         return f"it wrote nothing for {_SILENT_FOR.total_seconds() / 60:.0f} minutes"
     return None
+
+
+def _process_is_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether the process that executes `run` died. Only known where runs are processes of this machine: with the default
+    launcher, and an event log in local files. Elsewhere Dagster's run monitoring tells."""
+    if not isinstance(instance.run_launcher, DefaultRunLauncher):
+        return False
+    if not isinstance(instance.event_log_storage, SqliteEventLogStorage):
+        return False
+    records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.ENGINE_EVENT, ascending=False).records
+    pids = [r.event_log_entry.get_dagster_event().pid for r in records if r.event_log_entry.is_dagster_event]
+    worker = next((pid for pid in pids if pid is not None), None)
+    if run.status != dg.DagsterRunStatus.STARTED or worker is None:
+        return False
+    try:
+        os.kill(worker, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -64,9 +64,8 @@ def embed_documents(
         for text_hash in of_document
         if text_hash in outcome.refused
     }
-    counted = sum(
-        spent.values()
-    )  # as we count; the provider may count otherwise, and its bill is shared out in proportion
+    # As we count; the provider may count otherwise, and its bill is shared out in proportion.
+    counted = sum(spent.values())
     billed = outcome.tokens / counted if counted else 0.0
     cost = outcome.cost_usd / counted if counted else 0.0
     changes: dict[str, dict[str, object]] = {}
@@ -77,7 +76,7 @@ def embed_documents(
         tokens = sum(spent[text_hash] for text_hash in paid)
         changes[document] = {
             "texts_embedded": len(paid),
-            "texts_reused": len(unique) - len(paid),
+            "texts_reused": len(unique - outcome.refused.keys()) - len(paid),
             "tokens_embedded": round(tokens * billed),
             "cost_usd": tokens * cost,
         }

@@ -1,6 +1,8 @@
 """What Dagster's bookkeeping costs: an ingest run with a free embedder, minus the same stages called directly."""
 
+import itertools
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -37,9 +39,10 @@ class _Cost:
 
 def run(size: Size, folder: Path) -> Report:
     many, few, stock = _MANY[size], _FEW[size], _STOCK[size]
-    of_many = _median([_cost(folder / f"many-{n}", many) for n in range(_REPEATS[size])])
-    of_few = _median([_cost(folder / f"few-{n}", few) for n in range(_REPEATS[size])])
-    of_stock = _stock_cost(folder / "stock", stock)
+    runs = [_costs(folder / str(number), [few, many]) for number in range(_REPEATS[size])]
+    of_few, of_many = map(_median, zip(*runs, strict=True))
+    with mock.patch.dict(os.environ, {"DAGSTER_EVENT_BATCH_SIZE": "0"}):
+        (of_stock,) = _costs(folder / "stock", [stock], configure=_use_stock_event_log)
     return Report(
         name="bookkeeping",
         title="CPU time a document, of which Dagster's bookkeeping",
@@ -69,24 +72,21 @@ def run(size: Size, folder: Path) -> Report:
     )
 
 
-def _cost(root: Path, documents: int, *, stock: bool = False) -> _Cost:
-    """Ingest `documents` new documents beside one that is known: databases and tables exist, modules are imported."""
+def _costs(
+    root: Path, batches: Sequence[int], *, configure: Callable[[Platform], None] = lambda _: None
+) -> list[_Cost]:
+    """Ingest batch after batch of new documents. Databases and tables exist, and modules are imported, before."""
     root.mkdir()
     platform = Platform(root, options={"max_documents_per_run": 10_000})
-    if stock:
-        _use_stock_event_log(platform)
+    configure(platform)
     bench = Workbench(platform.corpus, Store(str(root / "without-dagster")), platform.notes)
-    bench.write("known.md", "Known before.")
-    platform.ingest()
-    bench.ingest()
-    write_small_files(platform, documents)
-    per_document = 1000 / documents
-    return _Cost(cpu_seconds(platform.ingest) * per_document, cpu_seconds(bench.ingest) * per_document)
-
-
-def _stock_cost(root: Path, documents: int) -> _Cost:
-    with mock.patch.dict(os.environ, {"DAGSTER_EVENT_BATCH_SIZE": "0"}):
-        return _cost(root, documents, stock=True)
+    costs: list[_Cost] = []
+    for first, documents in zip(itertools.accumulate([0, 1, *batches]), [1, *batches], strict=False):
+        write_small_files(platform, documents, first=first)
+        costs.append(
+            _Cost(cpu_seconds(platform.ingest) * 1000 / documents, cpu_seconds(bench.ingest) * 1000 / documents)
+        )
+    return costs[1:]
 
 
 def _use_stock_event_log(platform: Platform) -> None:
@@ -96,5 +96,5 @@ def _use_stock_event_log(platform: Platform) -> None:
     path.write_text(yaml.safe_dump(settings), encoding="utf-8")
 
 
-def _median(costs: list[_Cost]) -> _Cost:
+def _median(costs: Sequence[_Cost]) -> _Cost:
     return sorted(costs, key=lambda cost: cost.bookkeeping)[len(costs) // 2]

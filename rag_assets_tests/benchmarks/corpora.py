@@ -52,9 +52,9 @@ def pages_of(platform: Platform) -> Sequence[str]:
     return sorted(page.relative_to(platform.corpus).as_posix() for page in platform.corpus.rglob("*.md"))
 
 
-def write_small_files(platform: Platform, count: int) -> None:
-    """Add `count` files of one sentence each, a hundred to a folder, all written a minute ago."""
-    for number in range(count):
+def write_small_files(platform: Platform, count: int, *, first: int = 0) -> None:
+    """Add `count` files of one sentence each, numbered from `first`, a hundred to a folder, all written a minute ago."""
+    for number in range(first, first + count):
         name = f"{number // 100:03}/{number:05}.md"
         set_age(platform.write(name, f"Document {number} tells of thing {number}, and of nothing else.\n"), 60)
 
