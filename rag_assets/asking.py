@@ -21,6 +21,7 @@ from rag_assets.config import CorpusSettings, Settings
 from rag_assets.embedding.providers import make_provider
 from rag_assets.errors import QuestionError
 from rag_assets.records import ANSWERS, Answer, Passage
+from rag_assets.retrieving.parents import read_parents
 from rag_assets.retrieving.search import Mode, Search, search
 from rag_assets.storing.publishing import Publication, embedding_for, latest_publication
 from rag_assets.storing.stores import Store
@@ -123,9 +124,10 @@ def generate(
     timings: dict[str, float] = dict(found.timings_ms)
     generator = make_generator(corpus.generation)
     with _timed(timings, "generate"):
-        generated = generator.generate(found.question.text, found.passages, on_text=on_text)
+        passages = read_parents(found.passages)
+        generated = generator.generate(found.question.text, passages, on_text=on_text)
     timings["total"] = round(sum(timings.values()), 1)
-    citations = citations_of(generated, found.passages)
+    citations = citations_of(generated, passages)
     answer = Answer(
         question=found.question.text,
         answer=generated.text,

@@ -24,7 +24,8 @@ class Document:
 
     `text` has LF line ends, no U+FEFF, no NUL and no lone surrogate; every offset anywhere counts code points in it.
     `first_line` is the line (from 1) of the source at which `text` begins: more than 1 after front matter.
-    `lossy` is true when bytes could not be decoded with certainty.
+    `lossy` is true when bytes could not be decoded with certainty. `page_starts` are the offsets at which the pages of a
+    paged format begin, the first page first; empty where there are no pages.
     """
 
     document: str
@@ -34,6 +35,7 @@ class Document:
     metadata: Mapping[str, object] = field(default_factory=dict)
     first_line: int = 1
     lossy: bool = False
+    page_starts: Sequence[int] = ()
 
     @property
     def text_hash(self) -> str:
@@ -43,18 +45,34 @@ class Document:
 
 @dataclass(frozen=True)
 class Span:
-    """A half-open range of code points in a document's text, and the headings above it, outermost first."""
+    """A half-open range of code points in a document's text, and the headings above it, outermost first.
+
+    `parent` is the wider range that an answer reads in its place, where a strategy makes one.
+    """
 
     start: int
     end: int
     heading_path: tuple[str, ...] = ()
+    parent: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The wider passage around a chunk, which an answer reads in its place. `text` is exactly the document's range."""
+
+    text: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
 
 
 @dataclass(frozen=True)
 class Chunk:
     """A passage of a document, small enough for the embedder. `text` is exactly `document.text[start_char:end_char]`.
 
-    Lines count from 1 in the source file. `tokens` counts in the tokenizer of the chunking settings.
+    Lines count from 1 in the source file, pages from 1; no page where the format has none. `tokens` counts in the tokenizer
+    of the chunking settings.
     """
 
     chunk_id: str
@@ -68,7 +86,10 @@ class Chunk:
     start_line: int
     end_line: int
     heading_path: tuple[str, ...] = ()
+    start_page: int | None = None
+    end_page: int | None = None
     parent_chunk_id: str | None = None
+    parent: Parent | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +113,10 @@ class Passage:
     end_line: int
     score: float
     similarity: float | None = None
+    start_page: int | None = None
+    end_page: int | None = None
+    parent_chunk_id: str | None = None
+    parent: Parent | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +134,8 @@ class Citation:
     text: str
     score: float
     chunk_id: str
+    start_page: int | None = None
+    end_page: int | None = None
 
 
 @dataclass(frozen=True)
@@ -157,6 +184,7 @@ DOCUMENTS = pa.schema(
         ("metadata", pa.string()),
         ("first_line", pa.int32()),
         ("lossy", pa.bool_()),
+        ("page_starts", pa.list_(pa.int64())),
         ("source_uri", pa.string()),
         ("byte_hash", pa.string()),
         ("bytes", pa.int64()),
@@ -181,6 +209,16 @@ DOCUMENTS = pa.schema(
     ]
 )
 
+_PARENT = pa.struct(
+    [
+        ("text", pa.string()),
+        ("start_char", pa.int64()),
+        ("end_char", pa.int64()),
+        ("start_line", pa.int32()),
+        ("end_line", pa.int32()),
+    ]
+)
+
 CHUNKS = pa.schema(
     [
         pa.field("chunk_id", pa.string(), nullable=False),
@@ -194,7 +232,10 @@ CHUNKS = pa.schema(
         ("start_line", pa.int32()),
         ("end_line", pa.int32()),
         ("heading_path", pa.list_(pa.string())),
+        ("start_page", pa.int32()),
+        ("end_page", pa.int32()),
         ("parent_chunk_id", pa.string()),
+        ("parent", _PARENT),
         ("document_hash", pa.string()),
         ("chunking", pa.string()),
     ]
@@ -228,6 +269,8 @@ _CITATION = pa.struct(
         ("text", pa.string()),
         ("score", pa.float64()),
         ("chunk_id", pa.string()),
+        ("start_page", pa.int32()),
+        ("end_page", pa.int32()),
     ]
 )
 
@@ -290,6 +333,7 @@ __all__ = [
     "Chunk",
     "Citation",
     "Document",
+    "Parent",
     "Passage",
     "Span",
     "Stage",

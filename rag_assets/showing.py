@@ -117,6 +117,8 @@ def progress_bar() -> Iterator[Callable[[str], None]]:
 
 def _place(where: Passage | Citation) -> Text:
     place = Text(where.document, style="cyan") + Text(f":{where.start_line}-{where.end_line}")
+    if where.start_page is not None:
+        place += Text(f" page {where.start_page}")
     return place + Text("  " + " > ".join(where.heading_path), style="italic")
 
 

@@ -78,6 +78,8 @@ def citations_of(generated: Generated, passages: Sequence[Passage]) -> list[Cita
             text=passage.text,
             score=passage.score,
             chunk_id=passage.chunk_id,
+            start_page=passage.start_page,
+            end_page=passage.end_page,
         )
         for marker in dict.fromkeys(generated.markers)
         for passage in passages[marker - 1 : marker]

@@ -50,7 +50,8 @@ def to_json(answer: Answer) -> dict[str, object]:
 
 def _citation(citation: Citation) -> str:
     path = " › ".join(_words(heading) for heading in citation.heading_path)
-    where = f"lines {citation.start_line}–{citation.end_line}, score {citation.score:.3f}"
+    page = f"page {citation.start_page}, " if citation.start_page is not None else ""
+    where = f"{page}lines {citation.start_line}–{citation.end_line}, score {citation.score:.3f}"
     title = " — ".join(part for part in (_code(citation.document), path, where) if part)
     return f"**\\[{citation.marker}\\]** {title}\n\n{_fenced(citation.text.strip())}"
 

@@ -15,7 +15,7 @@ from rag_assets.chunking import fixed_size, markdown, paragraph
 from rag_assets.chunking.limits import Limits
 from rag_assets.config import ChunkingSettings
 from rag_assets.fingerprints import hash_text
-from rag_assets.records import Chunk, Document, Span
+from rag_assets.records import Chunk, Document, Parent, Span
 
 VERSION = 1
 """Raised when the same spans would make other chunks. Each strategy has its own version beside it."""
@@ -73,9 +73,36 @@ def chunk_document(document: Document, settings: ChunkingSettings) -> list[Chunk
                 start_line=document.first_line + bisect_right(line_ends, span.start - 1),
                 end_line=document.first_line + bisect_right(line_ends, span.end - 1),
                 heading_path=span.heading_path,
+                start_page=_page(document.page_starts, span.start),
+                end_page=_page(document.page_starts, span.end - 1),
+                parent_chunk_id=_parent_id(document, span.parent),
+                parent=_parent(document, line_ends, span.parent),
             )
         )
     return chunks
+
+
+def _page(page_starts: Sequence[int], position: int) -> int | None:
+    return max(bisect_right(page_starts, position), 1) if page_starts else None
+
+
+def _parent(document: Document, line_ends: Sequence[int], span: tuple[int, int] | None) -> Parent | None:
+    if span is None:
+        return None
+    start, end = span
+    return Parent(
+        text=document.text[start:end],
+        start_char=start,
+        end_char=end,
+        start_line=document.first_line + bisect_right(line_ends, start - 1),
+        end_line=document.first_line + bisect_right(line_ends, end - 1),
+    )
+
+
+def _parent_id(document: Document, span: tuple[int, int] | None) -> str | None:
+    if span is None:
+        return None
+    return _chunk_id(f"{document.document}\0parent", hash_text(document.text[slice(*span)]), 1)
 
 
 def chunking_identity(settings: ChunkingSettings) -> dict[str, object]:

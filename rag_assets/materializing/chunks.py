@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from rag_assets.records import CHUNKS, Chunk, Document
 from rag_assets.storing.ledger import change, failure, known_documents
 from rag_assets.storing.stores import Store
 
-_COLUMNS = ["document", "title", "mime", "text", "text_hash", "metadata", "first_line", "lossy"]
+_COLUMNS = ["document", "title", "mime", "text", "text_hash", "metadata", "first_line", "lossy", "page_starts"]
 
 
 def chunk_documents(
@@ -38,6 +39,7 @@ def chunk_documents(
             metadata=json.loads(row["metadata"]),
             first_line=row["first_line"],
             lossy=row["lossy"],
+            page_starts=row["page_starts"] or (),
         )
         chunks = set_aside(
             lambda document=document: chunk_document(document, corpus.chunking),  # type: ignore[misc]
@@ -60,7 +62,7 @@ def chunk_documents(
 
 def _row(chunk: Chunk, document_hash: str, chunking: str) -> dict[str, Any]:
     return {
-        **chunk.__dict__,
+        **asdict(chunk),
         "heading_path": list(chunk.heading_path),
         "document_hash": document_hash,
         "chunking": chunking,

@@ -76,6 +76,7 @@ def _row(
         "metadata": json.dumps(document.metadata, ensure_ascii=False),
         "first_line": document.first_line,
         "lossy": document.lossy,
+        "page_starts": list(document.page_starts),
         "source_uri": file.uri,
         **source,
         "reader": generation.reader,
@@ -122,6 +123,7 @@ def _figures(document: Document, file: SourceFile) -> dict[str, object]:
         "bytes": file.entry.bytes,
         "characters": len(document.text),
         "lossy": document.lossy,
+        "page_starts": list(document.page_starts),
         "source_uri": file.uri,
         "preview": document.text[:_PREVIEW],
     }

@@ -5,7 +5,7 @@ with the passages is `rag_assets.asking`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from rag_assets.config import CorpusSettings
 from rag_assets.embedding.provider import EmbeddingProvider, Vectors
 from rag_assets.errors import QuestionError
-from rag_assets.records import Passage
+from rag_assets.records import Parent, Passage
 from rag_assets.storing.publishing import Publication
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import first_line
@@ -34,6 +34,10 @@ _COLUMNS = [
     "end_char",
     "start_line",
     "end_line",
+    "start_page",
+    "end_page",
+    "parent_chunk_id",
+    "parent",
 ]
 
 
@@ -85,11 +89,6 @@ def fuse(rankings: Sequence[Sequence[str]]) -> dict[str, float]:
     return scores
 
 
-def with_score(passage: Passage, score: float) -> Passage:
-    """`passage` with another score, as a reranker gives it."""
-    return replace(passage, score=score)
-
-
 def _nearest(dataset: Any, vector: Vectors, depth: int, where: str | None) -> pa.Table:
     nearest = {"column": "vector", "q": vector, "k": depth, "metric": "cosine"}
     return _scan(dataset, [*_COLUMNS, "_distance"], where, nearest=nearest)
@@ -132,4 +131,5 @@ def _similarities(rankings: Sequence[pa.Table]) -> Mapping[str, float]:
 def _passage(row: Mapping[str, Any], score: float, similarity: float | None) -> Passage:
     values = {name: row[name] for name in _COLUMNS}
     values["heading_path"] = tuple(row["heading_path"] or ())
+    values["parent"] = Parent(**row["parent"]) if row["parent"] else None
     return Passage(**values, score=score, similarity=similarity)

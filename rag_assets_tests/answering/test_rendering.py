@@ -110,5 +110,7 @@ def test_json_has_exactly_the_keys_of_the_answer_record():
             "text": "x",
             "score": 0.5,
             "chunk_id": "a.md:0",
+            "start_page": None,
+            "end_page": None,
         }
     ]

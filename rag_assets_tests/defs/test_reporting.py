@@ -18,7 +18,7 @@ def pages(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
 def materialized(instance: dg.DagsterInstance) -> dict[str, dict[str, object]]:
     instance.add_dynamic_partitions("pages", ["a.md", "b.md", "c%2Cd.md"])
     assert dg.materialize([pages], instance=instance, tags=RANGE).success
-    found = {}
+    found: dict[str, dict[str, object]] = {}
     for record in instance.fetch_materializations(pages.key, limit=10).records:
         assert record.asset_materialization is not None
         metadata = record.asset_materialization.metadata

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rag_assets.config import HashingEmbedding
 from rag_assets.errors import QuestionError
-from rag_assets.retrieving.search import Mode, fuse, with_score
+from rag_assets.retrieving.search import Mode, fuse
 from rag_assets_tests.workbench import Workbench, make_workbench
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
@@ -209,9 +209,3 @@ def test_a_publication_is_searched_with_the_model_that_made_it(bench: Workbench)
     bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
     bench.materialize("a.md")
     assert bench.search("red apples", mode="vector")[0].score == pytest.approx(1.0, abs=1e-6)
-
-
-def test_another_score_leaves_the_passage_as_it_was(library: Workbench):
-    passage = library.search("apples", top_k=1)[0]
-    assert with_score(passage, 0.5).score == 0.5
-    assert with_score(passage, passage.score) == passage
