@@ -26,11 +26,9 @@ A bus leaves the station every {number} hours, and walkers follow the signs of t
 
 def missing_pages(size: Size) -> str | None:
     """Why there are no pages to measure with, or None. The tiny ones are made up."""
-    return f"{PAGES.relative_to(REPOSITORY.parent)} is not beside the repository" if _is_missing(size) else None
-
-
-def _is_missing(size: Size) -> bool:
-    return size == "full" and not PAGES.is_dir()
+    if size == "tiny" or PAGES.is_dir():
+        return None
+    return f"{PAGES.relative_to(REPOSITORY.parent)} is not beside the repository"
 
 
 def pages_platform(root: Path, size: Size) -> Platform:
@@ -57,10 +55,3 @@ def write_small_files(platform: Platform, count: int, *, first: int = 0) -> None
     for number in range(first, first + count):
         name = f"{number // 100:03}/{number:05}.md"
         set_age(platform.write(name, f"Document {number} tells of thing {number}, and of nothing else.\n"), 60)
-
-
-def import_everything(root: Path) -> None:
-    """Ingest one sentence with a free embedder, so that nothing that an ingest uses is imported later."""
-    platform = Platform(root)
-    write_small_files(platform, 1)
-    platform.ingest()
