@@ -77,12 +77,12 @@ $(VENV)/bin/python:
 
 $(RUNTIME): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing (once, about a minute) ..."
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
-	$(BIN)/python -m compileall -q rag_assets
-	touch $@
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@$(BIN)/python -m compileall -q rag_assets
+	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing with what development needs (once, about a minute) ..."
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m compileall -q rag_assets rag_assets_tests
-	touch $@ $(RUNTIME)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m compileall -q rag_assets rag_assets_tests
+	@touch $@ $(RUNTIME)

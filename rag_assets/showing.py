@@ -26,7 +26,7 @@ def show_passages(passages: Sequence[Passage]) -> None:
         console.print(
             Text(f"{rank}. ", style="bold") + _place(passage) + Text(f"  score {passage.score:.3f}", style="dim")
         )
-        console.print(Padding(Text(_shorten(passage.text)), (0, 0, 1, 3)))
+        console.print(Padding(Text(_shorten(passage.text)), (0, 0, 1, 3), expand=False))
 
 
 def show_answer(answer: Answer, *, streamed: bool = False) -> None:
@@ -37,7 +37,7 @@ def show_answer(answer: Answer, *, streamed: bool = False) -> None:
         console.print()
     for citation in answer.citations:
         console.print(Text(f"[{citation.marker}] ", style="bold") + _place(citation))
-        console.print(Padding(Text(_shorten(citation.text), style="dim"), (0, 0, 0, 4)))
+        console.print(Padding(Text(_shorten(citation.text), style="dim"), (0, 0, 0, 4), expand=False))
     for note in answer.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     console.print(

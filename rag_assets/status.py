@@ -11,7 +11,7 @@ from rag_assets.generations import generation_of
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import scan
 from rag_assets.storing.ledger import KnownDocument, known_documents
-from rag_assets.storing.publishing import latest_publication
+from rag_assets.storing.publishing import latest_publication, rows_by_document
 from rag_assets.storing.stores import Store
 
 STATUSES = ("indexed", "empty", "failed", "pending")
@@ -21,8 +21,8 @@ STATUSES = ("indexed", "empty", "failed", "pending")
 class CorpusStatus:
     """One corpus now.
 
-    `documents` counts by status; `pending` counts new and changed files as well. `coverage` is the share of expected
-    chunks that readers can find (1.0 where none is expected). `lag_seconds` is the age of the oldest change that readers
+    `documents` counts by status; `pending` counts new and changed files as well. `coverage` is the share of the
+    chunks of indexed documents that readers can find (1.0 where there is none). `lag_seconds` is the age of the oldest change that readers
     cannot find yet, 0.0 where there is none. `problem` says why the source could not be listed.
     """
 
@@ -64,16 +64,17 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
     counts["pending"] = len(waiting)
     published = latest_publication(store, corpus.name)
     fragments = 0
+    rows_of: Mapping[str, int] = {}
     if published and published.table_version:
         table = store.index(corpus.name, published.generation, dimensions=1)
         fragments = len(table.open(published.table_version).get_fragments())
-    expected = store.chunks(corpus.name)
-    expected_chunks = int(expected.open().count_rows()) if expected.exists() else 0
-    searchable = published.chunks if published else 0
+        rows_of = rows_by_document(table, version=published.table_version)
+    expected = {name: document.chunks or 0 for name, document in known.items() if document.status == "indexed"}
+    covered = sum(min(rows_of.get(name, 0), chunks) for name, chunks in expected.items())
     return CorpusStatus(
         corpus=corpus.name,
         documents={status: counts[status] for status in STATUSES},
-        chunks=searchable,
+        chunks=published.chunks if published else 0,
         vectors=store.vectors(generation.embedding).count(),
         index_version=published.version if published else None,
         generation=generation.id,
@@ -81,7 +82,7 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
         published_at=published.published_at if published else None,
         fragments=fragments,
         lag_seconds=round(lag, 3),
-        coverage=round(min(1.0, searchable / expected_chunks), 6) if expected_chunks else 1.0,
+        coverage=round(covered / sum(expected.values()), 6) if any(expected.values()) else 1.0,
         set_aside=sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document),
         withheld=withheld,
         problem=problem,

@@ -188,3 +188,25 @@ def test_the_prompt_holds_the_text_of_the_passages_that_the_answer_cites(platfor
     assert answer["citations"][0]["text"] in prompt
     assert answer["citations"][0]["document"] == "a.md"
     assert (answer["model"], answer["answered"]) == ("openai/fake-chat", True)
+
+
+def test_a_document_removed_while_a_new_generation_is_built_is_not_found_any_more(platform: Platform, fake: FakeOpenAI):
+    """A model is switched, embedding stops half way, a document is deleted: readers of the old generation, who do not see
+    the new one yet, must not find it."""
+    for name in ("a", "b", "c"):
+        platform.write(f"{name}.md", f"The text of {name}{name}{name}.")
+    platform.ingest()
+    platform.configure(
+        embedding={"provider": "openai", "base_url": fake.base_url, "model": "another", "max_retries": 0}
+    )
+    fake.fail_next(500, times=1000)
+    assert platform.run("ingest").status == 1
+    fake.recover()
+    assert {row["document"] for row in platform.rows()} == {"a.md", "b.md", "c.md"}
+
+    assert platform.run("remove", "b.md").status == 0
+    assert {row["document"] for row in platform.rows()} == {"a.md", "c.md"}
+    (platform.corpus / "b.md").unlink()
+    platform.ingest()
+    assert {row["document"] for row in platform.rows()} == {"a.md", "c.md"}
+    assert platform.ask("What is the text of ccc?")["embedding_model"] == "openai/another"

@@ -8,7 +8,7 @@ date, so a reader never meets a half-written index. Each published table version
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -109,18 +109,12 @@ def publication_is_due(store: Store, corpus: CorpusSettings) -> bool:
         return False
     if any(document.status == "pending" for document in known.values()) or _waiting(known, before, generation):
         return False
-    return before is None or not _is_current(before, generation, _index_table(store, corpus.name, generation), known)
+    return before is None or not _is_current(before, generation.id, _index_table(store, corpus.name, generation))
 
 
-def _is_current(
-    before: Publication, generation: Generation, table: Table | None, known: Mapping[str, KnownDocument]
-) -> bool:
+def _is_current(before: Publication, generation: str, table: Table | None) -> bool:
     version = int(table.open().version) if table else 0
-    return (before.generation, before.table_version, before.documents) == (generation.id, version, _searchable(known))
-
-
-def _searchable(known: Mapping[str, KnownDocument]) -> int:
-    return sum(document.status == "indexed" for document in known.values())
+    return (before.generation, before.table_version) == (generation, version)
 
 
 def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishReport:
@@ -130,14 +124,15 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
     table = _index_table(store, corpus.name, generation)
     if table and before and before.generation != generation.id:
         _forget_removed(table, known)
-    rows = verify(corpus.name, known, table, generation=generation.id) if table else 0
+    rows_of = verify(corpus.name, known, table, generation=generation.id) if table else {}
     health = keep_search_indices(table) if table else IndexHealth(0, 0)
     waiting = _waiting(known, before, generation)
-    if waiting:
-        return PublishReport(published=before, moved=False, waiting=waiting, health=health)
+    if waiting and before:
+        after = _publish_removals(store, corpus.name, before, run_id=run_id)
+        return PublishReport(published=after, moved=after is not before, waiting=waiting, health=health)
     if table:
         table.compact(more_than_fragments=_FRAGMENTS, keep_versions_for=_KEEP_VERSIONS_FOR)
-    if before and _is_current(before, generation, table, known):
+    if before and _is_current(before, generation.id, table):
         return PublishReport(published=before, moved=False, waiting=None, health=health)
     publication = Publication(
         version=before.version + 1 if before else 1,
@@ -145,8 +140,8 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
         table_version=int(table.open().version) if table else 0,
         published_at=datetime.now(UTC),
         run_id=run_id,
-        documents=_searchable(known),
-        chunks=rows,
+        documents=len(rows_of),
+        chunks=sum(rows_of.values()),
         embedding=corpus.embedding,
     )
     _point_at(store, corpus.name, publication, table)
@@ -154,14 +149,41 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
     return PublishReport(published=publication, moved=True, waiting=None, health=health)
 
 
-def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table, *, generation: str) -> int:
-    """Compare the rows of the index with what is known of the documents, and return how many rows there are.
+def _publish_removals(store: Store, corpus: str, before: Publication, *, run_id: str) -> Publication:
+    """While a new generation is built, nothing is added to the old one that readers see; what was removed from it must
+    leave their sight all the same."""
+    if before.table_version == 0:
+        return before
+    table = store.index(corpus, before.generation, dimensions=1)
+    if _is_current(before, before.generation, table):
+        return before
+    rows_of = rows_by_document(table)
+    after = replace(
+        before,
+        version=before.version + 1,
+        table_version=int(table.open().version),
+        published_at=datetime.now(UTC),
+        run_id=run_id,
+        documents=len(rows_of),
+        chunks=sum(rows_of.values()),
+    )
+    _point_at(store, corpus, after, table)
+    return after
+
+
+def rows_by_document(table: Table, *, version: int | None = None) -> dict[str, int]:
+    """How many rows each document has in an index table, at its latest or the given version."""
+    counts = pc.value_counts(table.read(["document"], version=version)["document"])
+    return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
+
+
+def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table, *, generation: str) -> dict[str, int]:
+    """Compare the rows of the index with what is known of the documents, and return how many rows each document has.
 
     Raises `StoreError` that names the documents whose rows are missing, superfluous or orphaned. Failed and pending
     documents may have their last good rows.
     """
-    counts = pc.value_counts(table.read(["document"])["document"])
-    rows_of = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
+    rows_of = rows_by_document(table)
     wrong = []
     for name, document in known.items():
         if document.generation != generation or document.status not in ("indexed", "empty"):
@@ -175,13 +197,12 @@ def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table, *, gen
             f"corpus {corpus}: the index disagrees with the documents, and what readers see was left as it was:"
             f" {'; '.join(sorted(wrong)[:10])}{' …' if len(wrong) > 10 else ''}. Materialize these documents again"
         )
-    return sum(rows_of.values())
+    return rows_of
 
 
 def _forget_removed(table: Table, known: Mapping[str, KnownDocument]) -> None:
     """Documents that were removed while another generation was in force left their rows in this one."""
-    indexed = pc.unique(table.read(["document"])["document"]).to_pylist()
-    table.replace([name for name in indexed if name not in known], table.schema.empty_table())
+    table.replace([name for name in rows_by_document(table) if name not in known], table.schema.empty_table())
 
 
 def _index_table(store: Store, corpus: str, generation: Generation) -> Table | None:

@@ -3,11 +3,11 @@
 import itertools
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 from rag_assets.asking import ask, make_question
 from rag_assets.embedding.providers import make_provider
-from rag_assets.records import Answer
 from rag_assets_tests.benchmarks.corpora import missing_pages, pages_of, pages_platform
 from rag_assets_tests.benchmarks.measuring import COMMAND_LINE, median, python_seconds, wall_seconds
 from rag_assets_tests.benchmarks.reports import Baseline, Figure, Report
@@ -41,7 +41,7 @@ def run(size: Size, folder: Path) -> Report:
         parts["whole"].append(1000 * (time.perf_counter() - started))
         for part in ("retrieve", "generate"):
             parts[part].append(answer.timings_ms[part])
-        embedding.append(1000 * wall_seconds(lambda: provider.embed([text], "query")))  # noqa: B023
+        embedding.append(1000 * wall_seconds(partial(provider.embed, [text], "query")))
     question = [*COMMAND_LINE, "ask", _QUESTIONS[0]]
     cold = 1000 * median(_COLD[size], lambda: python_seconds(*question, environment=platform.environment))
     start = 1000 * median(_COLD[size], lambda: python_seconds("-c", "import lance"))
@@ -56,11 +56,7 @@ def run(size: Size, folder: Path) -> Report:
             Figure("`rag-assets ask` afresh", cold, "ms", Baseline("a fresh Python that imports lance", start)),
         ],
         notes=[
-            f"{_size(answer)} from {len(pages_of(platform))} pages; wall time, median of {_WARM[size]}, afresh of"
+            f"{answer.chunks_indexed:,} chunks from {len(pages_of(platform))} pages; wall time, median of {_WARM[size]}, afresh of"
             f" {_COLD[size]}.",
         ],
     )
-
-
-def _size(answer: Answer) -> str:
-    return f"{answer.chunks_indexed:,} chunks"
