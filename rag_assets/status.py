@@ -21,9 +21,9 @@ STATUSES = ("indexed", "empty", "failed", "pending")
 class CorpusStatus:
     """One corpus now.
 
-    `documents` counts by status; `pending` counts new and changed files as well. `coverage` is the share of the
-    chunks of indexed documents that readers can find (1.0 where there is none). `lag_seconds` is the age of the oldest change that readers
-    cannot find yet, 0.0 where there is none. `problem` says why the source could not be listed.
+    `documents` counts by status; `pending` counts new and changed files as well. `coverage` is the share of the chunks of
+    indexed documents that readers can find (1.0 where there is none). `lag_seconds` is the age of the oldest change that
+    readers cannot find yet, 0.0 where there is none. `problem` says why the source could not be listed.
     """
 
     corpus: str
