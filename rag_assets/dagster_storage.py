@@ -9,8 +9,9 @@ Measured with four partitioned assets: 66 ms of CPU a document before, 11 after 
 import atexit
 import os
 import shutil
+import sqlite3
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,13 @@ from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
 from dagster._serdes import ConfigurableClassData
+from sqlalchemy.engine import Connection
 
 # Read by Dagster at every call. Everyone who opens the instance imports this module first: a run, the daemon that plans
 # its materializations, the webserver.
 os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", "500")
+
+_RETURNING_SINCE = (3, 35)  # SQLite
 
 
 class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
@@ -43,24 +47,27 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         """Write `events`, all of one run."""
+        rows = [self._event_to_row(event) for event in events]
         with self.run_connection(events[0].run_id) as conn:
-            conn.execute(SqlEventLogStorageTable.insert(), [self._event_to_row(event) for event in events])
-        asset_events = [event for event in events if event.dagster_event_type in ASSET_EVENTS]
+            conn.execute(SqlEventLogStorageTable.insert(), rows)
+        asset_events = [
+            (event, row) for event, row in zip(events, rows, strict=True) if event.dagster_event_type in ASSET_EVENTS
+        ]
         if asset_events:
             self._mirror(asset_events)
         for event in events:
             if event.dagster_event_type in ASSET_CHECK_EVENTS:
                 with self.index_connection() as conn:
-                    event_id = _inserted_id(conn.execute(self.prepare_insert_event(event)))
+                    event_id = _ids(conn, [self._event_to_row(event)])[0]
                 self.store_asset_check_event(event, event_id)
 
-    def _mirror(self, events: Sequence[EventLogEntry]) -> None:
+    def _mirror(self, events: Sequence[tuple[EventLogEntry, Mapping[str, Any]]]) -> None:
         """Write asset events to the database that all runs share, and update each asset once, by its last events."""
         last: dict[tuple[str, DagsterEventType | None], tuple[EventLogEntry, int]] = {}
         with self.index_transaction() as conn:
-            ids = [_inserted_id(conn.execute(self.prepare_insert_event(event))) for event in events]
-            self._store_asset_event_tags(conn, events, ids)
-            for event, event_id in zip(events, ids, strict=True):
+            ids = _ids(conn, [row for _, row in events])
+            self._store_asset_event_tags(conn, [event for event, _ in events], ids)
+            for (event, _), event_id in zip(events, ids, strict=True):
                 asset_key = event.get_dagster_event().asset_key
                 if asset_key is not None:
                     last[asset_key.to_string(), event.dagster_event_type] = (event, event_id)
@@ -68,8 +75,13 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
                 self._store_asset_event(conn, event, event_id)
 
 
-def _inserted_id(result: Any) -> int:
-    return int(result.inserted_primary_key[0])
+def _ids(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Insert `rows` into the event log and return their ids, in one statement where SQLite can."""
+    if sqlite3.sqlite_version_info >= _RETURNING_SINCE:
+        ids = SqlEventLogStorageTable.insert().returning(SqlEventLogStorageTable.c.id, sort_by_parameter_order=True)
+        return [int(number) for number in conn.execute(ids, rows).scalars()]
+    insert = SqlEventLogStorageTable.insert()
+    return [int(conn.execute(insert, row).inserted_primary_key[0]) for row in rows]  # type: ignore[index]
 
 
 def _default_base_dir() -> str:

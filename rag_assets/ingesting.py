@@ -1,6 +1,6 @@
 """What an ingest has to do, and what it did. `rag_assets.defs.ingesting` does it, with Dagster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_assets.config import CorpusSettings
@@ -43,17 +43,17 @@ def look(store: Store, corpus: CorpusSettings, *, confirm_deletions: bool = Fals
 
     Raises `SourceError` when the corpus cannot be listed.
     """
-    found = scan(store, corpus, open_source(corpus), confirm_deletions=confirm_deletions)
+    known = known_documents(store.documents(corpus.name))
+    found = scan(store, corpus, open_source(corpus), known=known, confirm_deletions=confirm_deletions)
     again = [document.document for document in found.failed if document.retryable]
     return Look(
         found=found,
         documents=sorted({*found.pending, *again}),
-        failed=set_aside_documents(store, corpus),
-        publication_is_due=publication_is_due(store, corpus),
+        failed=set_aside_documents(known),
+        publication_is_due=publication_is_due(store, corpus, known=known),
     )
 
 
-def set_aside_documents(store: Store, corpus: CorpusSettings) -> list[KnownDocument]:
-    """The documents of `corpus` that are set aside now, by name."""
-    known = known_documents(store.documents(corpus.name))
+def set_aside_documents(known: Mapping[str, KnownDocument]) -> list[KnownDocument]:
+    """Those of the known documents that are set aside, by name."""
     return sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document)

@@ -18,7 +18,10 @@ from unittest import mock
 import dagster as dg
 import yaml
 
-from rag_assets import cli
+from rag_assets import (
+    cli,
+    dagster_storage,  # noqa: F401  # first, so that the batch size it sets outlives the patched environment of a command
+)
 from rag_assets.config import CorpusSettings, Settings, load_settings
 from rag_assets.defs.code_location import build_definitions
 from rag_assets.storing.stores import Store

@@ -57,7 +57,7 @@ class Ingester:
         known = known_documents(self.store.documents(self.corpus.name), seen.documents)
         return IngestResult(
             found=seen.found,
-            failed=set_aside_documents(self.store, self.corpus),
+            failed=set_aside_documents(known_documents(self.store.documents(self.corpus.name))),
             done=list(known.values()),
             removed=seen.found.removed,
             runs=runs,

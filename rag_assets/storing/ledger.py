@@ -6,7 +6,7 @@ changed here and nowhere else.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ _COLUMNS = [
     "byte_hash",
     "bytes",
     "modified_ns",
+    "revision",
     "read_at",
     "reader",
     "generation",
@@ -42,13 +43,15 @@ _COLUMNS = [
     "run_id",
 ]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class KnownDocument:
     """A document as the last attempt left it.
 
-    `byte_hash`, `bytes` and `modified_ns` (nanoseconds since the epoch) describe the source file that was read, `reader`
-    the code that read it, `generation` what its chunks and vectors were made with, `attempts` the failures in a row on
+    `byte_hash`, `bytes`, `modified_ns` (nanoseconds since the epoch) and `revision` (what its store marks content with,
+    where it does) describe the source file that was read, `reader` the code that read it, `generation` what its chunks and vectors were made with, `attempts` the failures in a row on
     this content. `stage`, `reason` and `retryable` matter while it is `failed`.
     """
 
@@ -62,6 +65,7 @@ class KnownDocument:
     byte_hash: str | None
     bytes: int | None
     modified_ns: int | None
+    revision: str | None
     read_at: datetime | None
     reader: str | None
     generation: str | None
@@ -81,8 +85,16 @@ class KnownDocument:
 def known_documents(table: Table, documents: Sequence[str] | None = None) -> dict[str, KnownDocument]:
     """What is known of all documents, or of `documents`, by name."""
     rows = table.read(_COLUMNS) if documents is None else table.read_where_in("document", documents, _COLUMNS)
-    columns = [rows[name].to_pylist() for name in _COLUMNS]
+    columns = [_values(rows[name]) for name in _COLUMNS]
     return {values[0]: KnownDocument(*values) for values in zip(*columns, strict=True)}
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """`column` as Python values. Times by way of integers: pyarrow takes four times as long to make them one by one."""
+    if not pa.types.is_timestamp(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    return [None if us is None else _EPOCH + timedelta(microseconds=us) for us in column.cast(pa.int64()).to_pylist()]
 
 
 def change(table: Table, changes: Mapping[str, Mapping[str, object]]) -> None:

@@ -100,10 +100,16 @@ def embedding_for(corpus: CorpusSettings, publication: Publication) -> Embedding
     return corpus.embedding if same else publication.embedding
 
 
-def publication_is_due(store: Store, corpus: CorpusSettings) -> bool:
-    """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between."""
+def publication_is_due(
+    store: Store, corpus: CorpusSettings, *, known: Mapping[str, KnownDocument] | None = None
+) -> bool:
+    """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between.
+
+    `known` spares a look into the documents table to who has just read it.
+    """
     generation = generation_of(corpus)
-    known = known_documents(store.documents(corpus.name))
+    if known is None:
+        known = known_documents(store.documents(corpus.name))
     before = latest_publication(store, corpus.name)
     if not known and before is None:
         return False

@@ -11,6 +11,8 @@ from rag_assets_tests.benchmarks.reports import Report
 from rag_assets_tests.benchmarks.sizes import Size
 
 NAMES = ("bookkeeping", "throughput", "no_change", "one_edit", "ask", "memory", "replace")
+QUALITY = ("chunking_quality", "retrieval_quality")
+"""How well, not how fast: they take many minutes and run only when they are named."""
 
 
 def run_benchmark(name: str, size: Size, folder: Path) -> Report:

@@ -56,7 +56,7 @@ def run(size: Size, folder: Path) -> Report:
             Figure("`rag-assets ask` afresh", cold, "ms", Baseline("a fresh Python that imports lance", start)),
         ],
         notes=[
-            f"{answer.chunks_indexed:,} chunks from {len(pages_of(platform))} pages; wall time, median of {_WARM[size]}, afresh of"
-            f" {_COLD[size]}.",
+            f"{answer.chunks_indexed:,} chunks from {len(pages_of(platform))} pages; wall time, median of {_WARM[size]},"
+            f" afresh of {_COLD[size]}.",
         ],
     )

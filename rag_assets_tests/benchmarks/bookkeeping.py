@@ -8,7 +8,6 @@ from unittest import mock
 
 import yaml
 
-from rag_assets import dagster_storage  # noqa: F401  # sets the size of event batches, before a platform copies the environment
 from rag_assets.storing.stores import Store
 from rag_assets_tests.benchmarks.corpora import write_small_files
 from rag_assets_tests.benchmarks.measuring import cpu_seconds

@@ -4,6 +4,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+# Sets the size of event batches. A platform puts the environment back after each command, so it must be set before.
+from rag_assets import dagster_storage  # noqa: F401
 from rag_assets_tests.benchmarks.measuring import REPOSITORY
 from rag_assets_tests.benchmarks.sizes import Size
 from rag_assets_tests.platform import Platform

@@ -35,7 +35,8 @@ def run(size: Size, folder: Path) -> Report:
 
 def _peaks(folder: Path, size: Size) -> tuple[int, int]:
     """The peak in bytes before the first ingest of the pages in `folder`, with all that it uses in memory, and after."""
-    import lancedb  # noqa: F401  # Dagster came with the platform
+    import lance  # noqa: F401  # Dagster came with the platform
+    import lancedb  # noqa: F401
 
     LocalProvider(LocalEmbedding()).embed(["word"], "document")
     before = peak_memory()
