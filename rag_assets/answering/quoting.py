@@ -12,24 +12,21 @@ from pathlib import PurePosixPath
 from rag_assets.answering.markdown_units import markdown_pieces
 from rag_assets.answering.sentences import ends_a_sentence
 from rag_assets.answering.units import FENCE, LIST_LINE, Heading, Piece, Unit, code_block, prose
+from rag_assets.reading.formats import markup_of
 from rag_assets.records import Passage
 
 MAX_INTRODUCED_LINES = 15
-_PLAIN = frozenset({".txt", ".text", ".log", ".pdf", ".eml"})
-_CODE_SUFFIXES = """
-.py .js .ts .jsx .tsx .go .rs .java .kt .c .h .cc .cpp .hpp .cs .rb .php .sh .bash .sql .yaml .yml .toml .ini .json .xml
-"""
-_CODE = frozenset(_CODE_SUFFIXES.split())
 _ASKS = ("?", "？", "؟", '?"', "?*")
 
 
 def units_of(passage: Passage) -> list[Unit]:
     """The units of `passage` in reading order; none where it has no words."""
-    suffix = PurePosixPath(passage.document).suffix.lower()
+    markup = markup_of(passage.document)
     text = passage.text
-    if suffix in _CODE:
-        pieces: Iterator[Piece] = iter([code_block(text, suffix[1:])] if text.strip() else [])
-    elif suffix in _PLAIN and not FENCE.search(text):
+    if markup == "code":
+        language = PurePosixPath(passage.document).suffix.lower()[1:]
+        pieces: Iterator[Piece] = iter([code_block(text, language)] if text.strip() else [])
+    elif markup == "plain" and not FENCE.search(text):
         pieces = _plain(text)
     else:
         pieces = markdown_pieces(text)

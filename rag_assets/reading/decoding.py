@@ -44,8 +44,30 @@ _SIGNATURES = (
     (b"ID3", "an MP3 recording"),
     (b"RIFF", "a RIFF recording or image"),
 )
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _SAMPLE_BYTES = 200_000
+_PIECE_BYTES = 1 << 20
+_BINARY_SAMPLE_BYTES = 1 << 20
+
+# What browsers take these for, and encodings that nobody means who declares them: text that says so is guessed.
+_DECLARED_ALIASES = {
+    "iso-8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "latin1": "cp1252",
+    "us-ascii": "cp1252",
+    "ascii": "cp1252",
+    "shift-jis": "cp932",
+    "sjis": "cp932",
+    "x-sjis": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "ks-c-5601-1987": "cp949",
+    "euc-kr": "cp949",
+    "iso-8859-9": "cp1254",
+    "x-user-defined": "cp1252",
+}
+_NOT_BELIEVED = frozenset({"utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "idna", "punycode"})
 
 # What Western European text in cp1252 holds beyond ASCII, and where it may stand.
 _WESTERN_LETTERS = "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüÿŠŒŽšœžŸ"
@@ -62,38 +84,88 @@ class Decoded:
     lossy: bool
 
 
-def decode(data: bytes) -> Decoded:
-    """`data` as clean text. Raises `DocumentError` for what is no text in any encoding, saying what it looks like."""
-    raw, lossy = _decode_marked(data) or _decode_unmarked(data)
-    text = raw.removeprefix("\ufeff")
-    clean = text.replace("\0", "").replace("\ufeff", "")
-    lines = clean.replace("\r\n", "\n").replace("\r", "\n")
-    return Decoded(lines, lossy or clean != text)
+def decode(data: bytes, *, declared: str | None = None) -> Decoded:
+    """`data` as clean text. `declared` is the encoding that the file says it has, believed where its bytes allow it.
+
+    Raises `DocumentError` for what is no text in any encoding, saying what it looks like.
+    """
+    found = _decode_marked(data) or _decode_declared(data, declared) or _decode_utf8(data)
+    if found is None:
+        raw, lossy = _decode_unmarked(data)
+        found = _without_marks(raw, lossy=lossy)
+    return found
 
 
-def _decode_marked(data: bytes) -> tuple[str, bool] | None:
+def _decode_marked(data: bytes) -> Decoded | None:
     for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            body = data[len(mark) :]
+        if data.startswith(mark) and encoding != "utf-8":
+            body = memoryview(data)[len(mark) :]
             try:
-                return body.decode(encoding), False
+                return _without_marks(codecs.decode(body, encoding), lossy=False)
             except UnicodeDecodeError:
                 if encoding != "utf-32-le":  # else UTF-16 that begins with a NUL
-                    return body.decode(encoding, "replace"), True
+                    return _without_marks(codecs.decode(body, encoding, "replace"), lossy=True)
     return None
+
+
+def _decode_declared(data: bytes, declared: str | None) -> Decoded | None:
+    """UTF-8 that holds anything but ASCII is what it is, whatever it says."""
+    encoding = _DECLARED_ALIASES.get((declared or "").lower().replace("_", "-"), declared)
+    if not encoding:
+        return None
+    try:
+        if codecs.lookup(encoding).name in _NOT_BELIEVED or (not data.isascii() and _is_utf8(data)):
+            return None
+        text = data.decode(encoding)
+    except (LookupError, UnicodeError):
+        return None
+    return None if "\0" in text else _without_marks(text, lossy=False)
+
+
+def _decode_utf8(data: bytes) -> Decoded | None:
+    """Marks, NULs and line ends are dealt with in the bytes: as text they may be four times the size."""
+    if b"\0" in data and _utf16_by_its_nuls(data):
+        return None
+    body = data.removeprefix(codecs.BOM_UTF8)
+    clean = body.replace(b"\0", b"")
+    if b"\xef" in clean:  # looking for one byte takes a tenth of the time
+        clean = clean.replace(codecs.BOM_UTF8, b"")
+    lossy = len(clean) != len(body)
+    del body
+    if b"\r" in clean:
+        clean = clean.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    try:
+        text = clean.decode()
+    except UnicodeDecodeError:
+        return None
+    _refuse_binary(data, max_share_of_controls=0.1)
+    return Decoded(text, lossy)
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether `data` is UTF-8, without making a text of all of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for at in range(0, len(data), _PIECE_BYTES):
+            decoder.decode(data[at : at + _PIECE_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _decode_unmarked(data: bytes) -> tuple[str, bool]:
     encoding = _utf16_by_its_nuls(data)
     if encoding:
         return data.decode(encoding), True
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        _refuse_binary(data, max_share_of_controls=0.02)
-        return _guess(data), True
-    _refuse_binary(data, max_share_of_controls=0.1)
-    return text, False
+    _refuse_binary(data, max_share_of_controls=0.02)
+    return _guess(data), True
+
+
+def _without_marks(raw: str, *, lossy: bool) -> Decoded:
+    text = raw.removeprefix("\ufeff")
+    clean = text.replace("\0", "").replace("\ufeff", "")
+    return Decoded(clean.replace("\r\n", "\n").replace("\r", "\n"), lossy or clean != text)
 
 
 def _utf16_by_its_nuls(data: bytes) -> str | None:
@@ -116,8 +188,9 @@ def _controls(data: bytes) -> int:
 
 
 def _refuse_binary(data: bytes, *, max_share_of_controls: float) -> None:
-    count = _controls(data)
-    crowded = count > 4 and count > max_share_of_controls * len(data)
+    sample = data[:_BINARY_SAMPLE_BYTES]
+    count = _controls(sample)
+    crowded = count > 4 and count > max_share_of_controls * len(sample)
     printable = count == 0 and not data.startswith(b"%PDF-")
     named = [name for signature, name in _SIGNATURES if data.startswith(signature)]
     if crowded or (named and not printable):
@@ -131,28 +204,44 @@ def _guess(data: bytes) -> str:
     """The text of bytes that are not UTF-8.
 
     charset-normalizer 3.5 reads "Zürich" in latin-1 as Chinese, and forty lines of Danish, Italian or Portuguese in
-    cp1252 as Central European. So what can be Western European is read as cp1252, a superset of latin-1.
+    cp1252 as Central European. So what can be Western European is read as cp1252, a superset of latin-1. A sample from
+    the first byte that is not ASCII on decides.
     """
-    broken = data.decode(errors="replace")
-    western = _western(data)
+    try:
+        # UTF-8 with halves of UTF-16 pairs in it, as older databases write it: pairs are joined, lone halves replaced.
+        return data.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    except UnicodeDecodeError:
+        pass
+    sample = _sample(data)
+    broken = sample.decode(errors="replace")
     if broken.count("\ufffd") * 2 <= len(re.findall(r"[^\x00-\x7f\ufffd]", broken)):
-        return broken  # Older encodings make UTF-8 characters by accident, but never mostly.
-    if western is not None:
-        return western
-    found = from_bytes(data[:_SAMPLE_BYTES]).best()
+        # Older encodings make UTF-8 characters by accident, but never mostly.
+        return data.decode(errors="replace")
+    if _is_western(sample):
+        return data.decode("cp1252", "replace")
+    found = from_bytes(sample).best()
     if found is not None:
         return data.decode(found.encoding, "replace")
     raise DocumentError("its bytes are text in no known encoding; convert it to UTF-8, or exclude it in corpora.yaml")
 
 
-def _western(data: bytes) -> str | None:
-    """`data` as cp1252 where that makes words: accents are rare among plain letters, and no sign splits a word."""
+def _sample(data: bytes) -> bytes:
+    """Whole lines, where there are any, around the first byte that is not ASCII."""
+    odd = _BEYOND_ASCII.search(data)
+    start = data.rfind(b"\n", 0, odd.start()) + 1 if odd else 0
+    start = max(start, odd.start() - _SAMPLE_BYTES // 2) if odd else 0
+    if start + _SAMPLE_BYTES >= len(data):
+        return data[start:]
+    end = data.rfind(b"\n", start + _SAMPLE_BYTES // 2, start + _SAMPLE_BYTES) + 1
+    return data[start : end or start + _SAMPLE_BYTES]
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether cp1252 makes words of it: accents are rare among plain letters, and no sign splits a word."""
     try:
         text = data.decode("cp1252")
     except UnicodeDecodeError:
-        return None
+        return False
     letters = len(re.findall(r"[^\W\d_]", text))
     accented = len(re.findall(f"[{_WESTERN_LETTERS}]", text))
-    if not _WESTERN.fullmatch(text) or accented * 5 > letters * 2 or _MARK_IN_WORD.search(text):
-        return None
-    return text
+    return bool(_WESTERN.fullmatch(text)) and accented * 5 <= letters * 2 and not _MARK_IN_WORD.search(text)

@@ -1,18 +1,10 @@
-"""Plain text files: the text as it is, titled by the file's name."""
+"""Text that is kept as it is: notes, logs, source code, settings and data. What it means is the chunker's business."""
 
-from pathlib import PurePosixPath
-
+from rag_assets.reading.content import Content
 from rag_assets.reading.decoding import decode
-from rag_assets.records import Document
 
 
-def read_plain(document: str, data: bytes) -> Document:
-    """`data` as a document."""
+def read(data: bytes) -> Content:
+    """`data` as text."""
     decoded = decode(data)
-    return Document(
-        document=document,
-        title=PurePosixPath(document).stem,
-        mime="text/plain",
-        text=decoded.text,
-        lossy=decoded.lossy,
-    )
+    return Content(decoded.text, lossy=decoded.lossy)

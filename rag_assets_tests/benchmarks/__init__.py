@@ -10,7 +10,7 @@ from pathlib import Path
 from rag_assets_tests.benchmarks.reports import Report
 from rag_assets_tests.benchmarks.sizes import Size
 
-NAMES = ("bookkeeping", "throughput", "no_change", "one_edit", "ask", "memory", "replace")
+NAMES = ("bookkeeping", "throughput", "no_change", "one_edit", "ask", "memory", "replace", "reading")
 QUALITY = ("chunking_quality", "retrieval_quality")
 """How well, not how fast: they take many minutes and run only when they are named."""
 

@@ -7,7 +7,7 @@ import pytest
 from rag_assets.config import HashingEmbedding
 from rag_assets.errors import DocumentError, ProviderError
 from rag_assets.materializing.reports import StageReport, set_aside
-from rag_assets.reading.source import FolderSource
+from rag_assets.reading.sources.folder import FolderSource
 from rag_assets.scanning import due_for_retry
 from rag_assets_tests.workbench import CORPUS, Workbench
 
@@ -48,7 +48,7 @@ def test_documents_of_a_batch_are_written_in_one_commit(bench: Workbench):
 def test_one_bad_document_is_set_aside_with_its_reason_and_the_others_go_on(bench: Workbench):
     bench.write("good.md", "good")
     bench.write("bad.md", PNG)
-    bench.write("odd.xyz", "text")
+    bench.write("odd.xyz", PNG)
     report = bench.read("bad.md", "gone.md", "good.md", "odd.xyz")
     assert list(report.documents) == ["good.md"]
     assert set(report.failed) == {"bad.md", "gone.md", "odd.xyz"}
@@ -61,7 +61,7 @@ def test_one_bad_document_is_set_aside_with_its_reason_and_the_others_go_on(benc
     }
     assert (known["bad.md"].stage, known["bad.md"].attempts, known["bad.md"].retryable) == ("read", 1, False)
     assert (known["gone.md"].retryable, known["gone.md"].byte_hash) == (True, None)
-    assert "cannot be read, only .md, " in (known["odd.xyz"].reason or "")
+    assert "a PNG image" in (known["odd.xyz"].reason or "")
 
 
 def test_a_document_that_cannot_be_read_any_more_keeps_its_last_good_text(bench: Workbench):

@@ -1,10 +1,13 @@
-"""A file becomes a document by its ending."""
+"""A file becomes a document: its bytes decide how where they can, its name where they cannot."""
+
+import sys
 
 import pytest
 
 from rag_assets.errors import DocumentError
 from rag_assets.reading.documents import READER_VERSION, read_document
 from rag_assets.records import Document
+from rag_assets_tests.reading.making import archive
 
 
 def test_a_markdown_file_is_text_title_and_metadata():
@@ -54,10 +57,49 @@ def test_a_blank_file_is_a_document_with_blank_text():
     assert read_document("a.txt", b"\xef\xbb\xbf \r\n").text == " \n"
 
 
-@pytest.mark.parametrize(("document", "found"), [("a.xyz", "'.xyz' files"), ("README", "files without an ending")])
-def test_an_ending_that_nothing_reads_is_refused_with_what_can_be_read(document, found):
-    with pytest.raises(DocumentError, match=f"^{found} cannot be read, only .md, .markdown, .txt; rename it, or"):
-        read_document(document, b"text")
+@pytest.mark.parametrize("document", ["README", "Makefile", "notes.xyz", "app.log"])
+def test_text_of_an_unknown_ending_is_plain_text(document):
+    found = read_document(document, b"# just text\n")
+    assert (found.mime, found.text) == ("text/plain", "# just text\n")
+
+
+@pytest.mark.parametrize(
+    ("document", "mime"),
+    [
+        ("a.py", "text/x-python"),
+        ("a.pyi", "text/x-python"),
+        ("a.js", "text/x-javascript"),
+        ("a.ts", "text/x-typescript"),
+        ("a.tsx", "text/x-tsx"),
+        ("A.java", "text/x-java"),
+        ("a.go", "text/x-go"),
+        ("a.rs", "text/x-rust"),
+        ("a.c", "text/x-c"),
+        ("a.h", "text/x-c"),
+        ("a.cpp", "text/x-cpp"),
+        ("a.rb", "text/x-ruby"),
+        ("a.sh", "text/x-bash"),
+        ("a.sql", "text/x-sql"),
+        ("a.json", "application/json"),
+        ("a.jsonl", "application/x-ndjson"),
+        ("a.yml", "application/yaml"),
+        ("a.toml", "application/toml"),
+        ("a.xml", "application/xml"),
+    ],
+)
+def test_code_and_data_are_kept_as_written_and_say_what_they_are(document, mime):
+    text = "x = 1  # größer\n\n\n\n    <b>y</b>\n"
+    found = read_document(document, text.replace("\n", "\r\n").encode())
+    assert (found.mime, found.text, found.title) == (mime, text, document.partition(".")[0])
+
+
+def test_a_format_whose_package_is_missing_is_set_aside_with_the_command_and_tried_again(monkeypatch):
+    """`ingest` takes retryable failures up again, so that installing the extra is all there is to do."""
+    monkeypatch.setitem(sys.modules, "pptx", None)
+    monkeypatch.delitem(sys.modules, "rag_assets.reading.pptx", raising=False)
+    with pytest.raises(DocumentError, match=r"pip install 'rag-assets\[office\]'") as caught:
+        read_document("a.pptx", archive({"ppt/presentation.xml": "<p/>"}))
+    assert caught.value.retryable
 
 
 def test_an_image_called_text_is_refused():
@@ -73,4 +115,4 @@ def test_crlf_and_lf_are_one_document():
 
 
 def test_the_version_of_the_reader_is_a_string():
-    assert READER_VERSION == "1"
+    assert READER_VERSION == "2"

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 import threading
 import unicodedata
 from collections.abc import Sequence
@@ -6,10 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import DocumentError, SourceError
-from rag_assets.reading.source import FolderSource, open_source
+from rag_assets.reading.source import open_source
+from rag_assets.reading.sources.folder import FolderSource
+from rag_assets_tests.workbench import make_workbench
 
 
 def source_of(root: Path, *, include: Sequence[str] = ("**/*.md",), exclude: Sequence[str] = ()) -> FolderSource:
@@ -154,7 +159,7 @@ def test_a_folder_that_cannot_be_opened_fails_the_listing(tmp_path: Path, monkey
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
-    monkeypatch.setattr("rag_assets.reading.source.os.scandir", refuse)
+    monkeypatch.setattr("rag_assets.reading.sources.folder.os.scandir", refuse)
     with pytest.raises(
         SourceError, match=r"cannot be listed: .*Permission denied.*Nothing that is indexed was touched"
     ):
@@ -172,6 +177,7 @@ def test_folders_deeper_than_can_be_walked_fail_the_listing(tmp_path: Path):
     os.close(here)
     with pytest.raises(SourceError, match="cannot be listed"):
         source_of(tmp_path).list()
+    subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)  # pytest cannot: it stumbles over the depth as well
 
 
 def test_a_file_is_read_with_its_entry_and_its_address(tmp_path: Path):
@@ -257,6 +263,44 @@ def test_a_source_is_opened_by_what_the_settings_say(tmp_path: Path):
         assert list(source.list().entries) == ["a.md", "b.txt"]
 
 
-def test_a_scheme_that_cannot_be_read_is_told():
-    with pytest.raises(SourceError, match=r"source 'ftp://host/x' has the scheme 'ftp'; allowed"):
-        open_source(CorpusSettings(name="notes", source="ftp://host/x"))
+def test_a_scheme_that_nothing_reads_is_told_with_those_that_are():
+    with pytest.raises(
+        SourceError, match=r"source 'gopher://host/x' has the scheme 'gopher'; allowed: a folder .*, s3, "
+    ):
+        open_source(CorpusSettings(name="notes", source="gopher://host/x"))
+
+
+def test_a_file_that_is_larger_than_a_document_may_be_is_not_read(tmp_path: Path):
+    write(tmp_path, "a.md")
+    source = open_source(CorpusSettings(name="notes", source=str(tmp_path), max_bytes=3))
+    with pytest.raises(DocumentError, match=r"it has 4 bytes, more than max_bytes 3 allows; raise max_bytes") as caught:
+        source.read("a.md")
+    assert caught.value.retryable is False
+
+
+def test_questions_are_answered_without_fsspec(tmp_path: Path):
+    """It takes a quarter of a second to import, and a question opens no source."""
+    bench = make_workbench(tmp_path)
+    bench.write("a.md", "Cats sleep all day.")
+    bench.ingest()
+    settings = {"source": "corpus", "include": ["**/*.md"], "embedding": {"provider": "hashing", "dimensions": 64}}
+    (tmp_path / "corpora.yaml").write_text(yaml.safe_dump({"corpora": {"notes": settings}}))
+    code = (
+        "import sys; from rag_assets import cli\n"
+        "for command in ('search', 'ask'):\n"
+        "    sys.argv = ['rag-assets', command, 'cats', '--json']\n"
+        "    try: cli.main()\n"
+        "    except SystemExit as end: assert not end.code, end\n"
+        "assert not {'fsspec', 's3fs', 'httpx2'} & set(sys.modules), sorted(sys.modules)"
+    )
+    environment = {"RAG_ASSETS_CONFIG": str(tmp_path / "corpora.yaml"), "RAG_ASSETS_HOME": bench.store.home}
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, check=True)
+
+
+def test_a_folder_is_read_without_fsspec():
+    """Importing fsspec takes as long as listing some thousand files."""
+    code = (
+        "import sys; from rag_assets.config import CorpusSettings; from rag_assets.reading.source import open_source;"
+        "open_source(CorpusSettings(name='notes', source='.')).list(); assert 'fsspec' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

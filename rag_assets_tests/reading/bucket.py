@@ -1,0 +1,82 @@
+"""A server that speaks S3 on loopback (moto, in a process of its own), and a bucket in it.
+
+Objects are put by plain HTTP requests, so that a test does not write with the client that it tests.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import httpx2
+
+PAGE = 20
+"""How many objects the server lists at a time; S3 lists 1,000."""
+
+# moto looks at who asks, and does not verify the signature.
+_SIGNED = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=someone/20260101/us-east-1/s3/aws4_request, SignedHeaders=host,"
+    " Signature=none"
+}
+
+
+class S3Server:
+    """`with S3Server() as server:` serves `server.url` until the block ends."""
+
+    def __enter__(self) -> Self:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGE)}
+        self._process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.url = f"http://127.0.0.1:{port}"
+        self._client = httpx2.Client(base_url=self.url, headers=_SIGNED, trust_env=False)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                self._client.get("/moto-api/")
+                return self
+            except httpx2.TransportError:
+                time.sleep(0.1)
+        raise TimeoutError("the S3 server did not start")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+        self._process.terminate()
+        self._process.wait(10)
+
+    def bucket(self, name: str) -> "Bucket":
+        """A new and empty bucket."""
+        bucket = Bucket(self._client, name)
+        bucket.request("PUT", "")
+        return bucket
+
+    def ask_for_credentials(self, *, from_now_on: bool) -> None:
+        """Whether every request must be signed by a user that the server knows; it knows none."""
+        allowed = "0" if from_now_on else "inf"
+        self._client.post("/moto-api/reset-auth", content=allowed).raise_for_status()
+
+
+class Bucket:
+    """A bucket on the server that `client` speaks to."""
+
+    def __init__(self, client: httpx2.Client, name: str) -> None:
+        self._client = client
+        self.endpoint = str(client.base_url)
+        self.name = name
+
+    def put(self, key: str, content: str | bytes) -> None:
+        self.request("PUT", key, content.encode() if isinstance(content, str) else content)
+
+    def delete(self, key: str) -> None:
+        self.request("DELETE", key)
+
+    def request(self, method: str, key: str, content: bytes = b"") -> None:
+        self._client.request(method, f"/{self.name}/{quote(key)}", content=content).raise_for_status()
