@@ -6,6 +6,7 @@ settings name the environment variable that holds them.
 """
 
 import difflib
+import functools
 import os
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -13,14 +14,25 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
-from fsspec.utils import glob_translate
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from rag_assets.embedding.templates import check_template
 from rag_assets.errors import ConfigError, QuestionError
+from rag_assets.globs import matcher, translate
+from rag_assets.reading.formats import INCLUDE
+from rag_assets.reading.sources.addresses import canonical_url
+from rag_assets.reading.sources.schemes import credentials_of, scheme_of
 
 CONFIG_FILE = "corpora.yaml"
 _PACKAGE_PARENT = Path(__file__).resolve().parent.parent
 _CORPUS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_SECRET = re.compile(r"secret|passw|token|key|credential|connection_string", re.IGNORECASE)
+_PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]*@")
+
+_CHARACTERS_PER_TOKEN = 4
+
+MAX_BYTES = 200_000_000
+"""The largest document that is read, unless the corpus says otherwise."""
 
 PositiveInt = Annotated[int, Field(ge=1)]
 
@@ -29,29 +41,83 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class ChunkingSettings(_Settings):
-    """How a document is cut. Limits count tokens of `tokenizer`; the overlap is part of the limit, and unless it is given
-    at most a quarter of it."""
+class CuttingSettings(_Settings):
+    """How a document is cut. Limits count tokens of `tokenizer`, or code points; the overlap is part of the limit, and
+    unless it is given at most a quarter of it."""
 
-    strategy: Literal["markdown", "paragraph", "fixed_size"] = "markdown"
+    strategy: Literal[
+        "auto",
+        "markdown",
+        "paragraph",
+        "sentence",
+        "semantic",
+        "code_function",
+        "yaml_block",
+        "parent_child",
+        "fixed_size",
+    ] = "auto"
     max_tokens: Annotated[int, Field(ge=8, le=100_000)] = 180
     overlap_tokens: Annotated[int, Field(ge=0)] = 20
+    unit: Literal["tokens", "characters"] = "tokens"
     tokenizer: Literal["cl100k_base", "o200k_base"] = "cl100k_base"
+    child_tokens: Annotated[int, Field(ge=8)] | None = None
+    break_percentile: Annotated[int, Field(ge=1, le=50)] = 20
+
+    @property
+    def child_limit(self) -> int:
+        """The most tokens of a child: `child_tokens`, else a third of `max_tokens`."""
+        return self.child_tokens or max(8, self.max_tokens // 3)
 
     @model_validator(mode="before")
     @classmethod
-    def _overlap_is_a_quarter_at_most(cls, values: object) -> object:
-        if isinstance(values, dict) and isinstance(values.get("max_tokens"), int):
-            return {"overlap_tokens": min(20, max(values["max_tokens"], 0) // 4), **values}
-        return values
+    def _defaults_follow_the_limit(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        scale = _CHARACTERS_PER_TOKEN if values.get("unit") == "characters" else 1
+        limit = values.get("max_tokens", 180 * scale)
+        if not isinstance(limit, int):
+            return values
+        return {"max_tokens": limit, "overlap_tokens": min(20 * scale, max(limit, 0) // 4), **values}
 
     @model_validator(mode="after")
-    def _overlap_fits(self) -> Self:
+    def _limits_fit(self) -> Self:
         if self.overlap_tokens * 2 > self.max_tokens:
             raise ValueError(
                 f"overlap_tokens {self.overlap_tokens} must be at most half of max_tokens {self.max_tokens}"
             )
+        if self.child_limit > self.max_tokens:
+            raise ValueError(f"child_tokens {self.child_tokens} must be at most max_tokens {self.max_tokens}")
         return self
+
+
+class GlobChunking(CuttingSettings):
+    """How the documents are cut whose path `glob` matches. What is not given is as in the section that holds it."""
+
+    glob: str
+
+    @field_validator("glob")
+    @classmethod
+    def _glob_is_a_glob(cls, value: str) -> str:
+        return _check_glob(value)
+
+
+class ChunkingSettings(CuttingSettings):
+    """How the documents of a corpus are cut: all alike, but for those that a glob of `by_glob` matches."""
+
+    by_glob: Sequence[GlobChunking] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _globs_inherit(cls, values: object) -> object:
+        if not isinstance(values, dict) or not isinstance(values.get("by_glob"), list | tuple):
+            return values
+        common = {key: value for key, value in values.items() if key in CuttingSettings.model_fields}
+        rules = [_inherit(common, rule) if isinstance(rule, dict) else rule for rule in values["by_glob"]]
+        return {**values, "by_glob": rules}
+
+    def of(self, document: str) -> CuttingSettings:
+        """The settings for the document at this path: those of the first glob that matches. Case is ignored."""
+        return next((rule for rule in self.by_glob if _pattern(rule.glob).match(document)), self)
 
 
 class LocalEmbedding(_Settings):
@@ -127,36 +193,143 @@ EmbeddingSettings = LocalEmbedding | HashingEmbedding | OpenAIEmbedding
 GenerationSettings = ExtractiveGeneration | OpenAIGeneration
 
 
+class WebSettings(_Settings):
+    """Pages of the web: those of `urls`, and those that `sitemap` lists."""
+
+    urls: Sequence[str] = ()
+    sitemap: str | None = None
+    user_agent: str = "rag-assets"
+    concurrency: Annotated[int, Field(ge=1, le=16)] = 4
+    timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
+    max_retries: Annotated[int, Field(ge=0, le=10)] = 2
+
+    @field_validator("urls")
+    @classmethod
+    def _urls_are_addresses(cls, value: Sequence[str]) -> Sequence[str]:
+        return [canonical_url(url) for url in value]
+
+    @field_validator("sitemap")
+    @classmethod
+    def _sitemap_is_an_address(cls, value: str | None) -> str | None:
+        return value if value is None else canonical_url(value)
+
+    @model_validator(mode="after")
+    def _names_a_page(self) -> Self:
+        if not self.urls and self.sitemap is None:
+            raise ValueError("names no page; give it urls, a list of addresses, or sitemap, the address of one")
+        return self
+
+    def __str__(self) -> str:
+        return self.sitemap or (self.urls[0] if len(self.urls) == 1 else f"{len(self.urls)} pages of the web")
+
+
 class CorpusSettings(_Settings):
     """One corpus: where its documents are and what is done with them."""
 
     name: str
-    source: str
-    include: Annotated[Sequence[str], Field(min_length=1)] = ("**/*.md", "**/*.markdown", "**/*.txt")
+    source: str | WebSettings
+    source_options: Mapping[str, Any] = {}
+    include: Annotated[Sequence[str], Field(min_length=1)] = INCLUDE
     exclude: Sequence[str] = ()
     settle_seconds: Annotated[float, Field(ge=0)] = 2.0
     scan_seconds: Annotated[int, Field(ge=1)] = 30
     max_documents_per_run: Annotated[int, Field(ge=1, le=10_000)] = 500
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     max_share_deleted: Annotated[float, Field(ge=0, le=1)] = 0.5
+    max_bytes: PositiveInt = MAX_BYTES
     chunking: ChunkingSettings = ChunkingSettings()
     embedding: Annotated[EmbeddingSettings, Field(discriminator="provider")] = LocalEmbedding()
+    embed_template: str | None = None
     generation: Annotated[GenerationSettings, Field(discriminator="provider")] = ExtractiveGeneration()
     rerank: RerankSettings = RerankSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     owners: Sequence[str] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _web_is_looked_at_by_the_hour(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        source = web_settings(values.get("source"))
+        if not isinstance(source, WebSettings):
+            return values
+        return {"scan_seconds": 3600, **values, "source": source}
+
+    @field_validator("source")
+    @classmethod
+    def _source_holds_no_password(cls, value: str | WebSettings) -> str | WebSettings:
+        if isinstance(value, str):
+            _refuse_password(value)
+        return value
+
+    @field_validator("source_options")
+    @classmethod
+    def _options_hold_no_secret(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        source = info.data.get("source")
+        if isinstance(source, WebSettings) and value:
+            raise ValueError("is for stores, not for pages of the web; what is said of those stands under source")
+        _refuse_secrets(value, scheme_of(source) if isinstance(source, str) else "")
+        return value
+
     @field_validator("include", "exclude")
     @classmethod
     def _globs_are_globs(cls, value: Sequence[str]) -> Sequence[str]:
-        for glob in value:
-            if not glob.strip():
-                raise ValueError('a blank glob matches nothing; write "**/*" for every file')
-            try:
-                glob_translate(glob)
-            except ValueError:
-                raise ValueError(f"{glob!r} is no glob; ** stands alone between slashes, as in docs/**/*.md") from None
-        return value
+        return [_check_glob(glob) for glob in value]
+
+    @field_validator("embed_template")
+    @classmethod
+    def _template_has_known_places(cls, value: str | None) -> str | None:
+        return value if value is None else check_template(value)
+
+
+def web_settings(source: object) -> object:
+    """A `source` as it is written, with addresses of the web as what they mean: a sitemap where they end in `.xml`, one
+    page elsewhere."""
+    if isinstance(source, str) and scheme_of(source) in ("http", "https") and "::" not in source:
+        is_sitemap = source.partition("?")[0].lower().endswith((".xml", ".xml.gz"))
+        return WebSettings.model_validate({"sitemap": source} if is_sitemap else {"urls": [source]})
+    return WebSettings.model_validate(source) if isinstance(source, dict) else source
+
+
+def _refuse_password(source: str) -> None:
+    if any(_PASSWORD.match(part) for part in source.split("::") if scheme_of(part) != "github"):
+        raise ValueError(
+            "holds a password, and secrets are not written into this file; leave it out and set it in the"
+            f" environment: {credentials_of(scheme_of(source))}"
+        )
+
+
+def _refuse_secrets(options: Mapping[str, Any], scheme: str) -> None:
+    for key, value in options.items():
+        if _SECRET.search(key):
+            raise ValueError(
+                f"{key} looks like a secret, and secrets are not written into this file; leave it out and"
+                f" set it in the environment: {credentials_of(scheme)}"
+            )
+        if isinstance(value, Mapping):
+            _refuse_secrets(value, scheme)
+
+
+def _check_glob(glob: str) -> str:
+    if not glob.strip():
+        raise ValueError('a blank glob matches nothing; write "**/*" for every file')
+    try:
+        translate(glob)
+    except ValueError:
+        raise ValueError(f"{glob!r} is no glob; ** stands alone between slashes, as in docs/**/*.md") from None
+    return glob
+
+
+@functools.cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    return matcher([glob])
+
+
+def _inherit(common: Mapping[str, object], rule: Mapping[str, object]) -> dict[str, object]:
+    """`rule` with what it does not say itself. Limits in another unit mean nothing to it."""
+    limits = ("max_tokens", "overlap_tokens", "child_tokens")
+    inherited = {key: value for key, value in common.items() if key not in limits or "unit" not in rule}
+    return {**inherited, **rule}
 
 
 class Settings(_Settings):
@@ -242,16 +415,33 @@ def _load_corpus(path: Path, name: str, body: object) -> CorpusSettings:
         raise ConfigError(f"{path}: corpora.{name}: {body!r} is not a mapping; it needs at least: source: FOLDER")
     if "name" in body:
         raise ConfigError(f"{path}: corpora.{name}.name: unknown key; the name of a corpus is the key {name!r} itself")
+    if "source" in body:
+        body = {**body, "source": _load_source(path, f"corpora.{name}.source", body["source"])}
     try:
-        settings = CorpusSettings.model_validate({"name": name, **body})
+        return CorpusSettings.model_validate({"name": name, **body})
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(path, f"corpora.{name}", error))) from None
-    if not settings.source.strip():
-        raise ConfigError(f"{path}: corpora.{name}.source: '' is not a folder")
-    if "://" not in settings.source:
-        folder = Path(settings.source).expanduser()
-        settings = settings.model_copy(update={"source": os.path.normpath(path.parent / folder)})
-    return settings
+
+
+def _load_source(path: Path, key: str, source: object) -> str | WebSettings:
+    """`source` with an absolute path, that of the last part where it is a chain of addresses."""
+    try:
+        source = web_settings(source)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(path, key, error, WebSettings))) from None
+    if isinstance(source, WebSettings):
+        return source
+    if not isinstance(source, str):
+        raise ConfigError(
+            f"{path}: {key}: {source!r} is not allowed; it is a string, a folder or an address, or a mapping with urls or"
+            " sitemap"
+        )
+    if not source.strip():
+        raise ConfigError(f"{path}: {key}: '' is not a folder")
+    chain, separator, last = source.rpartition("::") if "://" in source else ("", "", source)
+    if "://" in last:
+        return source
+    return f"{chain}{separator}{os.path.normpath(path.parent / Path(last).expanduser())}"
 
 
 def _refuse_equal_up_to_case(path: Path, corpora: Mapping[str, CorpusSettings]) -> None:
@@ -270,9 +460,9 @@ def _home(path: Path) -> str:
     return named if "://" in named else os.path.normpath(path.parent / Path(named).expanduser())
 
 
-def _explain(path: Path, where: str, error: ValidationError) -> Iterator[str]:
+def _explain(path: Path, where: str, error: ValidationError, root: type[BaseModel] | None = None) -> Iterator[str]:
     for problem in error.errors():
-        model, keys = _follow(problem["loc"])
+        model, keys = _follow(problem["loc"], root or CorpusSettings)
         key = ".".join([where, *keys])
         value = problem["input"]
         match problem["type"]:
@@ -301,9 +491,9 @@ def _explain(path: Path, where: str, error: ValidationError) -> Iterator[str]:
                 yield f"{path}: {key}: {value!r} is not allowed; {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def _follow(location: tuple[int | str, ...]) -> tuple[type[BaseModel], list[str]]:
+def _follow(location: tuple[int | str, ...], root: type[BaseModel]) -> tuple[type[BaseModel], list[str]]:
     """The model that owns the last key of a pydantic error location, and the keys as written in the file."""
-    model: type[BaseModel] = CorpusSettings
+    model = root
     keys: list[str] = []
     options: list[type[BaseModel]] = []
     for part in location:

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 
 from rag_assets.chunking.chunks import chunk_document
 from rag_assets.config import CorpusSettings
+from rag_assets.embedding.templates import embedded_text
 from rag_assets.errors import DocumentError
+from rag_assets.fingerprints import hash_text
 from rag_assets.generations import generation_of
 from rag_assets.materializing.reports import set_aside
 from rag_assets.reading.documents import read_document
 from rag_assets.reading.source import Source
 from rag_assets.storing.stores import Store
+from rag_assets.tokenizing import count_tokens
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,10 @@ def estimate(store: Store, corpus: CorpusSettings, source: Source, documents: Se
     tokens: dict[str, int] = {}
     chunks = 0
     for name in documents:
-        cut = set_aside(
-            lambda name=name: chunk_document(read_document(name, source.read(name).data), corpus.chunking),  # type: ignore[misc]
-            failed,
-            name,
-        )
-        for chunk in cut or ():
+        cut = set_aside(lambda name=name: _cut(corpus, source, name), failed, name)  # type: ignore[misc]
+        for text_hash, counted in cut or ():
             chunks += 1
-            tokens[chunk.text_hash] = chunk.tokens
+            tokens[text_hash] = counted
     have = store.vectors(generation_of(corpus).embedding).known(tokens)
     missing = [text_hash for text_hash in tokens if text_hash not in have]
     return Estimate(
@@ -45,3 +44,17 @@ def estimate(store: Store, corpus: CorpusSettings, source: Source, documents: Se
         texts_reused=len(tokens) - len(missing),
         tokens=sum(tokens[text_hash] for text_hash in missing),
     )
+
+
+def _cut(corpus: CorpusSettings, source: Source, name: str) -> Sequence[tuple[str, int]]:
+    """The key and the tokens of what would be embedded of each chunk of a document."""
+    document = read_document(name, source.read(name).data)
+    chunks = chunk_document(document, corpus.chunking)
+    template = corpus.embed_template
+    if template is None:
+        return [(chunk.text_hash, chunk.tokens) for chunk in chunks]
+    seen = [
+        embedded_text(template, title=document.title, heading_path=chunk.heading_path, text=chunk.text)
+        for chunk in chunks
+    ]
+    return [(hash_text(text), count_tokens(text, corpus.chunking.tokenizer)) for text in seen]

@@ -1,7 +1,7 @@
 """Which generation of the index the configuration asks for.
 
 A generation is everything, apart from a document's own content, that its rows in the index were made from: how it was
-cut and which model embedded it. Another generation is another table, built beside the one that readers see.
+cut, what of it was embedded, and by which model. Another generation is another table, built beside the one that readers see.
 """
 
 from dataclasses import dataclass
@@ -30,5 +30,7 @@ def generation_of(corpus: CorpusSettings) -> Generation:
     """The generation that `corpus` asks for. Needs neither a model nor a network."""
     embedding = fingerprint(embedding_identity(corpus.embedding))
     chunking = fingerprint(chunking_identity(corpus.chunking))
-    whole = fingerprint({"chunking": chunking, "embedding": embedding, "index": INDEX_VERSION})
-    return Generation(id=whole[:12], chunking=chunking, embedding=embedding, reader=READER_VERSION)
+    parts = {"chunking": chunking, "embedding": embedding, "index": INDEX_VERSION}
+    if corpus.embed_template is not None:
+        parts["embed_template"] = corpus.embed_template
+    return Generation(id=fingerprint(parts)[:12], chunking=chunking, embedding=embedding, reader=READER_VERSION)

@@ -189,6 +189,7 @@ DOCUMENTS = pa.schema(
         ("byte_hash", pa.string()),
         ("bytes", pa.int64()),
         ("modified_ns", pa.int64()),
+        ("revision", pa.string()),
         ("read_at", _TIME),
         ("reader", pa.string()),
         ("status", pa.string()),

@@ -1,7 +1,8 @@
 """What a corpus needs: its listing compared with what is known of its documents.
 
-`compare` is pure. It trusts fingerprints, not clocks: a changed time of modification makes a file suspect, and only its
-bytes decide. It knows that a failed listing is not an empty folder, and that many deletions at once are implausible.
+`compare` is pure. It trusts fingerprints, not clocks: another revision, or another time of modification where the store
+offers no revision, makes a file suspect, and only its bytes decide. It knows that a failed listing is not an empty
+folder, and that many deletions at once are implausible.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +31,10 @@ class Scan:
     """What one look at a corpus found. Every listed document is in exactly one of `added`, `changed`, `unsettled`,
     `failed` or counted in `unchanged`.
 
-    `touched` (document → entry) are unchanged documents whose time of modification is not the known one. `removed` may be
-    purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures whose content
-    did not change. `refused` was seen and cannot be read as a document now: (name, reason); one that is known is not gone.
+    `touched` (document → entry) are unchanged documents whose time of modification or revision is not the known one.
+    `removed` may be purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures
+    whose content did not change. `refused` was seen and cannot be read as a document now: (name, reason); one that is known
+    is not gone.
     """
 
     scanned: int
@@ -58,21 +60,22 @@ def scan(
     corpus: CorpusSettings,
     source: Source,
     *,
+    known: Mapping[str, KnownDocument] | None = None,
     settle: timedelta = timedelta(0),
     confirm_deletions: bool = False,
 ) -> Scan:
-    """List the source of `corpus` and compare it with what is known. Files modified less than `settle` ago wait.
+    """List the source of `corpus` and compare it with what is known. Files modified less than `settle` ago wait. `known`
+    spares a look into the documents table to who has just read it.
 
-    Raises `SourceError` when the listing fails. Notes new times of modification of unchanged files, so that the next scan
-    need not read them.
+    Raises `SourceError` when the listing fails. Notes new times of modification and revisions of unchanged files, so that
+    the next scan need not read them.
     """
     started = datetime.now(UTC)  # what is noted as read now may change from here on
     listing = source.list()
     table = store.documents(corpus.name)
-    known = known_documents(table)
     found = compare(
         listing,
-        known,
+        known_documents(table) if known is None else known,
         generation=generation_of(corpus),
         byte_hash=lambda document: hash_bytes(source.read(document).data),
         settle=settle,
@@ -80,13 +83,7 @@ def scan(
         confirm_deletions=confirm_deletions,
     )
     if found.touched:
-        change(
-            table,
-            {
-                name: {"modified_ns": entry.modified_ns, "bytes": entry.bytes, "read_at": started}
-                for name, entry in found.touched.items()
-            },
-        )
+        change(table, {name: _as_noted(entry, started) for name, entry in found.touched.items()})
     return found
 
 
@@ -100,16 +97,19 @@ def compare(
     max_share_deleted: float = 0.5,
     confirm_deletions: bool = False,
 ) -> Scan:
-    """Compare a listing with what is known. `byte_hash` is called only for files whose size or time differ."""
+    """Compare a listing with what is known. `byte_hash` is called only for files that look changed."""
     by_verdict: dict[Verdict, list[str]] = {"added": [], "changed": [], "unchanged": [], "touched": [], "failed": []}
     unsettled: list[str] = []
     now_ns = _nanoseconds(datetime.now(UTC))
     settle_ns = int(settle.total_seconds() * 1e9)
     for name, entry in listing.entries.items():
-        if abs(now_ns - entry.modified_ns) < settle_ns:  # a clock that is ahead must not hold a file for ever
+        # A clock that is ahead must not hold a file for ever.
+        if entry.modified_ns is not None and abs(now_ns - entry.modified_ns) < settle_ns:
             unsettled.append(name)
             continue
-        by_verdict[_judge(entry, known.get(name), generation, byte_hash)].append(name)
+        before = known.get(name)
+        suspect = before is not None and _is_suspect(entry, before, listing.clock_tolerance)
+        by_verdict[_judge(entry, before, generation, byte_hash if suspect else None)].append(name)
     gone = sorted(set(known) - set(listing.entries) - {name for name, _ in listing.refused})
     withheld = None
     if gone and not confirm_deletions:
@@ -130,12 +130,12 @@ def compare(
 
 
 def _judge(
-    entry: Entry, known: KnownDocument | None, generation: Generation, byte_hash: Callable[[str], str]
+    entry: Entry, known: KnownDocument | None, generation: Generation, byte_hash: Callable[[str], str] | None
 ) -> Verdict:
+    """What became of a document. `byte_hash` is given when it is suspect."""
     if known is None:
         return "added"
-    same_time = known.modified_ns == entry.modified_ns and known.bytes == entry.bytes
-    if not same_time or _may_have_changed_since(known):
+    if byte_hash is not None:
         try:
             same = byte_hash(entry.document) == known.byte_hash
         except DocumentError:  # unreadable, gone or being written: a first time is told by the run that reads it
@@ -148,13 +148,27 @@ def _judge(
         return "changed" if known.indexed_at else "added"
     if known.status == "failed":
         return "failed"
-    return "unchanged" if same_time and not _may_have_changed_since(known) else "touched"
+    if byte_hash is None and entry.revision == known.revision:
+        return "unchanged"
+    return "unchanged" if entry.revision is None and entry.modified_ns is None else "touched"
 
 
-def _may_have_changed_since(known: KnownDocument) -> bool:
+def _is_suspect(entry: Entry, known: KnownDocument, clock_tolerance: timedelta) -> bool:
+    """Whether the file may hold other bytes than those that were read. Its store's own mark of content tells it, else size
+    and time, and those not while the time was fresh; a store that offers none of them leaves every file suspect."""
+    if entry.revision is not None and known.revision is not None:
+        return entry.revision != known.revision
     if known.read_at is None or known.modified_ns is None:
         return True
-    return abs(_nanoseconds(known.read_at) - known.modified_ns) < _CLOCK_TICK.total_seconds() * 1e9
+    if (entry.bytes, entry.modified_ns) != (known.bytes, known.modified_ns):
+        return True
+    fresh = _CLOCK_TICK + clock_tolerance
+    return abs(_nanoseconds(known.read_at) - known.modified_ns) < fresh.total_seconds() * 1e9
+
+
+def _as_noted(entry: Entry, read_at: datetime) -> dict[str, object]:
+    size = {} if entry.bytes is None else {"bytes": entry.bytes}
+    return {"modified_ns": entry.modified_ns, "revision": entry.revision, "read_at": read_at, **size}
 
 
 def _nanoseconds(moment: datetime) -> int:

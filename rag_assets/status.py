@@ -54,8 +54,9 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
         found = scan(store, corpus, source)
         pending, withheld = found.pending, found.withheld
         entries = source.list().entries if pending else {}
-        ages = [datetime.now(UTC).timestamp() - entries[name].modified_ns / 1e9 for name in pending if name in entries]
-        lag = max([0.0, *ages])
+        changed_ns = [entries[name].modified_ns for name in pending if name in entries]
+        now = datetime.now(UTC).timestamp()
+        lag = max([0.0, *(now - modified_ns / 1e9 for modified_ns in changed_ns if modified_ns is not None)])
     except SourceError as error:
         problem = str(error)
     known = known_documents(store.documents(corpus.name))

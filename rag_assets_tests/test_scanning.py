@@ -12,7 +12,8 @@ from rag_assets.config import HashingEmbedding
 from rag_assets.errors import DocumentError, SourceError
 from rag_assets.generations import Generation
 from rag_assets.reading import documents as reading_documents
-from rag_assets.reading.source import Entry, FolderSource, Listing
+from rag_assets.reading.source import Entry, Listing
+from rag_assets.reading.sources.folder import FolderSource
 from rag_assets.scanning import Scan, compare, due_for_retry, retry_delay
 from rag_assets.storing.ledger import KnownDocument
 from rag_assets_tests.workbench import Workbench, make_workbench, set_age
@@ -189,6 +190,57 @@ def test_another_model_makes_every_document_pending_and_another_speed_none(bench
     assert bench.scan().pending == []
     bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
     assert bench.scan().changed == ["a.md"]
+
+
+# What the store offers to tell a change.
+
+
+@pytest.mark.parametrize(
+    ("revision", "known_revision", "modified_ns", "is_read"),
+    [
+        ("r1", "r1", 0, False),  # uploaded again, says the time; the same content, says the store
+        ("r2", "r1", None, True),
+        ("r1", None, None, False),  # read before the store offered revisions: size and time decide
+        ("r1", None, 0, True),
+        (None, "r1", None, False),
+        (None, "r1", 0, True),
+    ],
+)
+def test_revisions_are_compared_where_both_sides_have_one_else_size_and_time(
+    revision: str | None, known_revision: str | None, modified_ns: int | None, is_read: bool
+):
+    listing = listing_of("a.md")
+    time = listing.entries["a.md"].modified_ns if modified_ns is None else modified_ns
+    listing.entries["a.md"] = Entry("a.md", 1, time, revision)
+    read: list[str] = []
+
+    def byte_hash(document: str) -> str:
+        read.append(document)
+        return "same"
+
+    known = {"a.md": known_document("a.md", revision=known_revision)}
+    found = look(listing, known, byte_hash=byte_hash)
+    assert (found.unchanged, bool(read)) == (1, is_read)
+    assert list(found.touched) == ([] if revision == known_revision else ["a.md"])
+
+
+def test_a_fresh_time_is_no_matter_where_there_are_revisions():
+    fresh = known_document("a.md", revision="r1", read_at=LONG_AGO)
+    listing = Listing({"a.md": Entry("a.md", 1, int(LONG_AGO.timestamp() * 1e9), "r1")})
+    assert look(listing, {"a.md": fresh}).touched == {}
+
+
+def test_a_document_without_a_time_does_not_wait_to_settle():
+    listing = Listing({"a.md": Entry("a.md", None, None, "r1")})
+    assert look(listing, {}, settle=timedelta(days=10_000)).added == ["a.md"]
+
+
+def test_a_document_that_could_not_be_read_is_looked_at_again_whatever_its_revision():
+    failed = known_document(
+        "a.md", status="failed", byte_hash=None, bytes=None, modified_ns=None, revision=None, read_at=None
+    )
+    listing = Listing({"a.md": Entry("a.md", None, None, "r1")})
+    assert look(listing, {"a.md": failed}, byte_hash=lambda _: "now readable").changed == ["a.md"]
 
 
 # Failed documents.

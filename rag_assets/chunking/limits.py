@@ -1,15 +1,19 @@
 """How long a piece of text may be, and where it may be cut.
 
 Every strategy asks here and nowhere else: tokens of a range (estimated in constant time, or counted exactly), the offset
-that so many tokens reach, and offsets that do not fall inside a grapheme cluster.
+that so many tokens reach, and offsets that do not fall inside a grapheme cluster. Where the settings count characters, a
+token is a code point.
 """
 
+import copy
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import Self
 
 import regex
 
+from rag_assets.config import CuttingSettings
 from rag_assets.tokenizing import count_tokens, token_ends
 
 _CLUSTER = regex.compile(r"\X")
@@ -24,19 +28,31 @@ class Limits:
     ends, so `estimate` plans and `count` decides.
     """
 
-    def __init__(self, text: str, *, max_tokens: int, overlap_tokens: int, tokenizer: str) -> None:
+    def __init__(self, text: str, settings: CuttingSettings) -> None:
         self.text = text
-        self.max_tokens = max_tokens
-        self.overlap_tokens = overlap_tokens
-        self._tokenizer = tokenizer
-        self._ends = token_ends(text, tokenizer)
+        self.settings = settings
+        self.max_tokens = settings.max_tokens
+        self.overlap_tokens = settings.overlap_tokens
+        self._ends: Sequence[int] = (
+            token_ends(text, settings.tokenizer) if settings.unit == "tokens" else range(1, len(text) + 1)
+        )
         self._counts: dict[tuple[int, int], int] = {}
 
+    def narrowed(self, *, max_tokens: int, overlap_tokens: int) -> Self:
+        """Other limits for the same text, which is not tokenized again."""
+        other = copy.copy(self)
+        other.max_tokens, other.overlap_tokens = max_tokens, overlap_tokens
+        return other
+
     def count(self, start: int, end: int) -> int:
-        """Tokens of `text[start:end]` on its own."""
+        """Tokens of `text[start:end]` on its own, in the unit of the settings."""
+        return end - start if self.settings.unit == "characters" else self.tokens(start, end)
+
+    def tokens(self, start: int, end: int) -> int:
+        """Tokens of `text[start:end]` on its own, whatever the unit of the settings."""
         key = (start, end)
         if key not in self._counts:
-            self._counts[key] = count_tokens(self.text[start:end], self._tokenizer)
+            self._counts[key] = count_tokens(self.text[start:end], self.settings.tokenizer)
         return self._counts[key]
 
     def estimate(self, start: int, end: int) -> int:

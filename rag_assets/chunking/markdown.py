@@ -19,9 +19,9 @@ from rag_assets.chunking.limits import Limits
 from rag_assets.chunking.packing import Seam, Splitter, line_starts, pack, seams, sentence_starts, word_starts
 from rag_assets.chunking.sections import Section, to_sections
 from rag_assets.reading.blocks import Block, read_outline
-from rag_assets.records import Span
+from rag_assets.records import Document, Span
 
-VERSION = 1
+VERSION = 2
 
 _TINY = 4  # a section is tiny when it holds at most this part of the limit
 
@@ -45,8 +45,9 @@ class _Unit:
         return self.sections[-1].end
 
 
-def split_markdown(text: str, limits: Limits) -> Sequence[Span]:
+def split_markdown(document: Document, limits: Limits) -> Sequence[Span]:
     """Sections, packed as the module says."""
+    text = document.text
     spans: list[Span] = []
     for run in _runs(limits, _units(limits, to_sections(read_outline(text).blocks, len(text)))):
         if len(run) == 1:

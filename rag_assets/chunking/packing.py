@@ -26,7 +26,7 @@ Splitter = tuple[int, Callable[[Limits, int, int], Iterator[int]]]
 """How bad it is to cut there, and the places inside a range."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Seam:
     """A place to cut before. The lower the rank, the better the place. The text up to the next seam stays `whole`."""
 
@@ -35,7 +35,7 @@ class Seam:
     whole: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """`start:end` without the white space around it; `text[overlap_start:start]` repeats what stands before it."""
 
@@ -175,7 +175,9 @@ def _opening(
     for places in (*openings, _clusters_from(previous)):
         for place in places(limits, max(previous, low - _SENTENCE_END_CHARACTERS), begin):
             if low <= place != previous and limits.count(place, end) <= limits.max_tokens:
-                return place
+                repeated = limits.trim_end(place, begin)
+                if limits.count(place, repeated) <= overlap_tokens:
+                    return place
     return begin
 
 

@@ -19,7 +19,7 @@ from rag_assets.storing.stores import Store
 
 _PREVIEW = 400
 # Nothing is known of a file that could not be read, so that the next scan takes it up as soon as it can be.
-_UNREAD: Mapping[str, object] = {"byte_hash": None, "bytes": None, "modified_ns": None, "read_at": None}
+_UNREAD: Mapping[str, object] = dict.fromkeys(("byte_hash", "bytes", "modified_ns", "revision", "read_at"))
 
 
 def read_documents(
@@ -112,6 +112,7 @@ def _source_columns(file: SourceFile) -> dict[str, object]:
         "byte_hash": hash_bytes(file.data),
         "bytes": file.entry.bytes,
         "modified_ns": file.entry.modified_ns,
+        "revision": file.entry.revision,
         "read_at": file.read_at,
     }
 

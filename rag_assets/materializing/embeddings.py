@@ -10,6 +10,7 @@ from rag_assets.embedding.batching import embed_all
 from rag_assets.embedding.provider import EmbeddingProvider, Vectors
 from rag_assets.errors import DocumentError
 from rag_assets.generations import generation_of
+from rag_assets.materializing.embedded_texts import COLUMNS, embedded_texts
 from rag_assets.materializing.reports import Progress, StageReport, no_progress
 from rag_assets.storing.ledger import change, failure, known_documents
 from rag_assets.storing.stores import Store
@@ -31,14 +32,12 @@ def embed_documents(
     ledger = store.documents(corpus.name)
     known = known_documents(ledger, documents)
     good = {name for name in documents if name in known and known[name].status != "failed"}
-    rows = store.chunks(corpus.name).read_where_in(
-        "document", sorted(good), ["document", "text", "text_hash", "tokens"]
-    )
+    rows = store.chunks(corpus.name).read_where_in("document", sorted(good), list(COLUMNS))
     texts: dict[str, str] = {}
     first_seen: dict[str, str] = {}
     hashes: dict[str, list[str]] = defaultdict(list)
-    for document, text, text_hash in zip(
-        *(rows[column].to_pylist() for column in ("document", "text", "text_hash")), strict=True
+    for document, text_hash, text in zip(
+        rows["document"].to_pylist(), *embedded_texts(store, corpus, rows), strict=True
     ):
         texts.setdefault(text_hash, text)
         first_seen.setdefault(text_hash, document)

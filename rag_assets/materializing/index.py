@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import StoreError
 from rag_assets.generations import Generation, generation_of
+from rag_assets.materializing.embedded_texts import embedded_texts
 from rag_assets.materializing.reports import StageReport
 from rag_assets.records import CHUNKS, index_schema
 from rag_assets.storing.ledger import KnownDocument, change, known_documents
@@ -30,7 +31,7 @@ def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[st
     counts = _count(chunks)
     _refuse_stale(corpus.name, chunks, known, generation)
     _refuse_uncut(store, corpus.name, [name for name in good if name not in counts])
-    rows = _with_vectors(corpus.name, chunks, store.vectors(generation.embedding)) if chunks.num_rows else None
+    rows = _with_vectors(store, corpus, chunks, store.vectors(generation.embedding)) if chunks.num_rows else None
     if rows is not None:
         rows = _with_document_columns(rows, store, corpus.name, good)
     now = datetime.now(UTC)
@@ -106,8 +107,8 @@ def _refuse_uncut(store: Store, corpus: str, without_chunks: Sequence[str]) -> N
         )
 
 
-def _with_vectors(corpus: str, chunks: pa.Table, table: VectorTable) -> pa.Table:
-    hashes = chunks["text_hash"].to_pylist()
+def _with_vectors(store: Store, corpus: CorpusSettings, chunks: pa.Table, table: VectorTable) -> pa.Table:
+    hashes, _ = embedded_texts(store, corpus, chunks)
     positions, vectors = table.positions(set(hashes))
     missing = [
         document for document, h in zip(chunks["document"].to_pylist(), hashes, strict=True) if h not in positions
@@ -115,7 +116,8 @@ def _with_vectors(corpus: str, chunks: pa.Table, table: VectorTable) -> pa.Table
     if missing:
         names = ", ".join(sorted(set(missing))[:5])
         raise StoreError(
-            f"corpus {corpus}: {len(missing)} chunks of {names} have no vector; materialize {corpus}/embeddings first"
+            f"corpus {corpus.name}: {len(missing)} chunks of {names} have no vector;"
+            f" materialize {corpus.name}/embeddings first"
         )
     taken = vectors.take(pa.array([positions[h] for h in hashes], pa.int64()))
     return chunks.append_column(pa.field("vector", taken.type, nullable=False), taken)

@@ -1,0 +1,104 @@
+"""A folder on this machine, walked by the operating system's own calls: other stores go through `filesystem.py`."""
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rag_assets.config import MAX_BYTES
+from rag_assets.errors import DocumentError, SourceError
+from rag_assets.reading.source import Entry, Listing, SourceFile
+from rag_assets.reading.sources.naming import check_name, too_large, wanted
+
+
+class FolderSource:
+    """A folder on this machine. Hidden files and folders are passed over; links to files are followed, to folders not."""
+
+    def __init__(
+        self, *, name: str, root: Path, include: Sequence[str], exclude: Sequence[str], max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._name = name
+        self._root = root
+        self._wanted = wanted(include, exclude)
+        self._max_bytes = max_bytes
+
+    def list(self) -> Listing:
+        """See `Source.list`."""
+        entries: dict[str, Entry] = {}
+        refused: list[tuple[str, str]] = []
+        if not self._root.is_dir():
+            what = "is not a folder" if self._root.exists() else "does not exist"
+            raise SourceError(
+                f"corpus {self._name}: its folder {self._root} {what}; create it, or correct"
+                f" corpora.{self._name}.source. Nothing that is indexed was touched"
+            )
+        try:
+            for name, entry in self._walk(self._root, ""):
+                if isinstance(entry, str):
+                    refused.append((name, entry))
+                else:
+                    entries[name] = entry
+        except (OSError, RecursionError) as error:
+            raise SourceError(
+                f"corpus {self._name}: its folder cannot be listed: {error}. Nothing that is indexed was touched"
+            ) from error
+        return Listing(entries=entries, refused=refused)
+
+    def read(self, document: str) -> SourceFile:
+        """See `Source.read`."""
+        check_name(document)
+        path = self._root / document
+        read_at = datetime.now(UTC)
+        try:
+            before = path.stat()
+            if before.st_size > self._max_bytes:
+                raise too_large(before.st_size, self._max_bytes)
+            data = path.read_bytes()
+            after = path.stat()
+        except FileNotFoundError:
+            raise DocumentError(
+                "it is gone: it vanished after it was listed; the next scan removes it", retryable=True
+            ) from None
+        except OSError as error:
+            raise DocumentError(
+                f"it cannot be read: {error.strerror or error}; check its permissions", retryable=True
+            ) from None
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(data) != after.st_size:
+            raise DocumentError(
+                "it was being written while it was read; it is read again once it rests", retryable=True
+            )
+        return SourceFile(
+            entry=Entry(document=document, bytes=after.st_size, modified_ns=after.st_mtime_ns),
+            data=data,
+            uri=path.as_uri(),
+            read_at=read_at,
+        )
+
+    def _walk(self, folder: Path, prefix: str) -> Iterator[tuple[str, Entry | str]]:
+        with os.scandir(folder) as found:
+            for item in sorted(found, key=lambda item: item.name):
+                if item.name.startswith("."):
+                    continue
+                name = prefix + item.name
+                if item.is_dir(follow_symlinks=False):
+                    yield from self._walk(Path(item.path), f"{name}/")
+                elif name in self._wanted:
+                    yield from _entry(name, item)
+
+
+def _entry(name: str, item: "os.DirEntry[str]") -> Iterator[tuple[str, Entry | str]]:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+        yield shown, "its name is not valid UTF-8; rename it"
+        return
+    try:
+        stat = item.stat()
+    except FileNotFoundError:  # it vanished while the folder was read, or is a link to nowhere
+        return
+    except OSError as error:  # a link in a circle, for one
+        yield name, f"it cannot be looked at: {error.strerror}"
+        return
+    if item.is_file():
+        yield name, Entry(document=name, bytes=stat.st_size, modified_ns=stat.st_mtime_ns)

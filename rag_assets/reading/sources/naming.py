@@ -1,0 +1,50 @@
+"""Which names documents may have, and which of them belong to a corpus."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rag_assets.errors import DocumentError, SourceError
+from rag_assets.globs import matcher
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `include` and `exclude` say. Hidden files and folders never belong to a corpus."""
+
+    include: re.Pattern[str]
+    exclude: re.Pattern[str]
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self.include.match(name)) and not self.exclude.match(name)
+
+
+def wanted(include: Sequence[str], exclude: Sequence[str]) -> Wanted:
+    """The names that belong to a corpus. Raises `SourceError` for what is no glob."""
+    try:
+        return Wanted(matcher(include), matcher(exclude))
+    except ValueError as error:
+        raise SourceError(
+            f"include or exclude of the corpus holds what is no glob: {error}: {', '.join([*include, *exclude])}"
+        ) from None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a part of the path begins with a dot; `..` does."""
+    return name.startswith(".") or "/." in name
+
+
+def check_name(document: str) -> None:
+    """Raise `DocumentError` unless `document` is a path that stays below the root of its corpus.
+
+    Anyone can add a partition key in Dagster's UI, so a name may be anything.
+    """
+    if "\0" in document or is_hidden(document) or not all(document.split("/")):
+        raise DocumentError("its name is not a path below the folder of the corpus, or a hidden one; it is not read")
+
+
+def too_large(size: int, max_bytes: int) -> DocumentError:
+    """The reason to set aside a document of `size` bytes or more."""
+    return DocumentError(
+        f"it has {size:,} bytes, more than max_bytes {max_bytes:,} allows; raise max_bytes of the corpus, or exclude it"
+    )
