@@ -6,8 +6,9 @@ process holds a lock that the sensor looks at; it is released when the process d
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 
 import dagster as dg
 
@@ -102,14 +103,17 @@ class Ingester:
         config: dict[str, object] | None = None,
     ) -> tuple[str, str | None]:
         """Execute `job` and return the run's id and the reason of its failure, None when it succeeded."""
-        result = self.definitions.resolve_job_def(job).execute_in_process(
-            instance=self.instance,
-            run_config=config if config is not None else _QUIET,
-            partition_key=partition_key,
-            tags={COMMAND_LINE_TAG: "true", **(tags or {})},
-            asset_selection=[dg.AssetKey([self.corpus.name, name]) for name in selection] if selection else None,
-            raise_on_error=False,
-        )
+        # A job whose configuration is mapped takes no settings for its console, so that one writes into the void.
+        console = redirect_stderr(StringIO()) if config is not None else nullcontext()
+        with console:
+            result = self.definitions.resolve_job_def(job).execute_in_process(
+                instance=self.instance,
+                run_config=config if config is not None else _QUIET,
+                partition_key=partition_key,
+                tags={COMMAND_LINE_TAG: "true", **(tags or {})},
+                asset_selection=[dg.AssetKey([self.corpus.name, name]) for name in selection] if selection else None,
+                raise_on_error=False,
+            )
         return result.run_id, None if result.success else _reason(result)
 
     @contextmanager

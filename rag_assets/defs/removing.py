@@ -52,8 +52,6 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
         name=remove_job_name(corpus.name),
         config=documents_at_the_root,
         executor_def=dg.in_process_executor,
-        # The command line runs this job too, and its console is for the person; the run's log is in the instance.
-        logger_defs={"console": dg.colored_console_logger.configured({"log_level": "WARNING"})},
         description=f"Remove documents of {corpus.name} from the index. Their vectors stay, for texts that come back.",
     )
     def remove() -> None:

@@ -102,6 +102,8 @@ def _full_text(dataset: Any, query: str, depth: int, where: str | None) -> pa.Ta
 
 
 def _scan(dataset: Any, columns: list[str], where: str | None, **how: Any) -> pa.Table:
+    known = {*dataset.schema.names, "_distance", "_score"}
+    columns = [name for name in columns if name in known]  # an earlier version of the code published fewer
     try:
         return dataset.scanner(columns=columns, filter=where, prefilter=where is not None, **how).to_table()
     except (ValueError, OSError) as error:
@@ -129,7 +131,7 @@ def _similarities(rankings: Sequence[pa.Table]) -> Mapping[str, float]:
 
 
 def _passage(row: Mapping[str, Any], score: float, similarity: float | None) -> Passage:
-    values = {name: row[name] for name in _COLUMNS}
+    values = {name: row.get(name) for name in _COLUMNS}
     values["heading_path"] = tuple(row["heading_path"] or ())
-    values["parent"] = Parent(**row["parent"]) if row["parent"] else None
+    values["parent"] = Parent(**row["parent"]) if row.get("parent") else None
     return Passage(**values, score=score, similarity=similarity)

@@ -74,13 +74,34 @@ class Table:
         import lance
 
         try:
-            return lance.dataset(self.uri, version=version)
+            dataset = lance.dataset(self.uri, version=version)
         except (ValueError, FileNotFoundError, OSError) as error:
             if version is not None or not _is_missing(error):
                 raise StoreError(
                     f"table {self.uri} (version {version or 'latest'}) cannot be opened: {first_line(error)}"
                 ) from error
-        return self._create()
+            return self._create()
+        return dataset if version is not None else self._upgraded(dataset)
+
+    def _upgraded(self, dataset: "lance.LanceDataset") -> "lance.LanceDataset":
+        """Give a table that an earlier version of the code made the columns that came since, empty."""
+        known = set(dataset.schema.names)
+        new = [field for field in self.schema if field.name not in known and field.nullable]
+        if not new:
+            return dataset
+
+        @retry_on_conflict
+        def add() -> "lance.LanceDataset":
+            import lance
+
+            with self._commit_lock():
+                latest = lance.dataset(self.uri)
+                missing = [field for field in new if field.name not in latest.schema.names]
+                if missing:
+                    latest.add_columns(missing)
+                return lance.dataset(self.uri)
+
+        return add()
 
     def _create(self) -> "lance.LanceDataset":
         """Make the table, unless another process was faster.

@@ -362,3 +362,20 @@ def test_a_folder_that_is_no_table_is_told(tmp_path: Path):
     (tmp_path / "t.lance").write_text("a file")
     with pytest.raises(StoreError, match=r"t\.lance"):
         table_at(tmp_path).append(rows("a", "1"))
+
+
+def test_a_table_of_an_earlier_version_gets_its_new_columns(tmp_path: Path):
+    """Tables that were written before pages and revisions came must not be lost: what they hold was paid for."""
+    uri = str(tmp_path / "things.lance")
+    old = pa.schema([pa.field("document", pa.string(), nullable=False), ("text", pa.string())])
+    new = pa.schema([*old, ("pages", pa.list_(pa.int64())), ("place", pa.struct([("line", pa.int32())]))])
+    Table(uri, old).append(pa.table({"document": ["a", "b"], "text": ["one", "two"]}, schema=old))
+
+    table = Table(uri, new)
+    assert table.read().to_pylist() == [
+        {"document": "a", "text": "one", "pages": None, "place": None},
+        {"document": "b", "text": "two", "pages": None, "place": None},
+    ]
+    rows = [{"document": "a", "text": "three", "pages": [0, 7], "place": {"line": 3}}]
+    table.replace(["a"], pa.Table.from_pylist(rows, schema=new))
+    assert sorted(row["text"] for row in table.read().to_pylist()) == ["three", "two"]
