@@ -475,7 +475,7 @@ def _explain(path: Path, where: str, error: ValidationError, root: type[BaseMode
                 yield f"{path}: {key}: unknown key; {hint}: {', '.join(allowed)}"
             case "model_type" | "model_attributes_type" | "dict_type":
                 yield f"{path}: {key}: {value!r} is not allowed; it is a mapping of keys, such as: {keys[-1]}: {{...}}"
-            case "sequence_str" | "sequence_type" | "list_type":
+            case "sequence_str" | "sequence_type" | "list_type" | "is_instance_of":
                 yield f"{path}: {key}: {value!r} is not allowed; it is a list, such as: [{value!r}]"
             case "missing":
                 yield f"{path}: {key}: is required"

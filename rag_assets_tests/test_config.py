@@ -43,7 +43,7 @@ def test_one_line_is_a_corpus_with_every_default(tmp_path: Path):
     assert corpus.embedding == LocalEmbedding()
     assert corpus.generation == ExtractiveGeneration()
     assert (corpus.chunking.strategy, corpus.chunking.max_tokens, corpus.chunking.overlap_tokens) == (
-        "markdown",
+        "auto",
         180,
         20,
     )
@@ -83,9 +83,9 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (
             {"chunkin": {}},
-            r"corpora\.docs\.chunkin: unknown key; did you mean 'chunking'\? Allowed: chunking, embedding, exclude, .*",
+            r"corpora\.docs\.chunkin: unknown key; did you mean 'chunking'\? Allowed: chunking, embed_template, embedding, .*",
         ),
-        ({"zzz": 1}, r"corpora\.docs\.zzz: unknown key; allowed: chunking, embedding, .*"),
+        ({"zzz": 1}, r"corpora\.docs\.zzz: unknown key; allowed: chunking, embed_template, embedding, .*"),
         ({"name": "other"}, r"corpora\.docs\.name: unknown key; the name of a corpus is the key 'docs' itself"),
         ({"include": []}, r"corpora\.docs\.include: \[\] is not allowed; .* at least 1 item.*"),
         ({"exclude": ["docs**.md"]}, r"corpora\.docs\.exclude: 'docs\*\*\.md' is no glob; \*\* stands alone .*"),
@@ -105,7 +105,7 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ),
         (
             {"chunking": {"strategy": "sentences"}},
-            r"corpora\.docs\.chunking\.strategy: 'sentences' is not allowed; .*'markdown', 'paragraph' or 'fixed_size'",
+            r"corpora\.docs\.chunking\.strategy: 'sentences' is not allowed; .*'auto', 'markdown', 'paragraph', 'sentence', .*",
         ),
         (
             {"chunking": {"max_tokens": 20, "overlap_tokens": 11}},

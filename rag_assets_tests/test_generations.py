@@ -40,7 +40,7 @@ def test_equal_settings_are_the_same_generation_in_every_corpus():
         {"generation": OpenAIGeneration(provider="openai")},
         {"retrieval": RetrievalSettings(mode="text")},
         {"include": ["**/*"], "max_documents_per_run": 1, "settle_seconds": 9.0},
-        {"chunking": ChunkingSettings(strategy="markdown")},
+        {"chunking": ChunkingSettings(strategy="auto")},
     ],
 )
 def test_what_changes_no_row_starts_no_generation(keys: dict[str, Any]):

@@ -7,13 +7,13 @@ statements. Every cut is at the start of a line, unless a line does not fit.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from tree_sitter import Node
 
-from rag_assets.chunking.languages import ATTACHED, BODIES, body_of, definition_in, members_of
+from rag_assets.chunking.languages import ATTACHED, BODIES, body_of, definition_in, inside, members_of
 from rag_assets.chunking.limits import Limits
 from rag_assets.chunking.lines import line_units
 from rag_assets.chunking.offsets import Offsets
@@ -61,7 +61,7 @@ class _Code:
 
     def units(self, root: Node) -> Iterator[Unit]:
         yield Unit(0, named=False)
-        yield from self._all(list(self._items(root)), len(self._limits.text), path=(), level=0)
+        yield from self._all(list(self._items(members_of(root))), len(self._limits.text), path=(), level=0)
 
     def _all(self, items: Sequence[_Item], end: int, *, path: tuple[str, ...], level: int) -> Iterator[Unit]:
         for item, following in pairwise([*items, _Item(end, [])]):
@@ -72,23 +72,22 @@ class _Code:
             yield Unit(item.start, path, level, named=False, seams=self._seams(item, end))
             return
         own = (*path, self._signature(item.definition))
-        body = body_of(item.definition)
-        if self._limits.fits(item.start, end) or body is None or level >= _MAX_DEPTH:
+        if self._limits.fits(item.start, end) or level >= _MAX_DEPTH:
             yield Unit(item.start, own, level, seams=self._seams(item, end))
             return
-        inner = [inside for inside in self._items(body) if inside.start > item.start]
-        first = next((index for index, inside in enumerate(inner) if inside.definition), None)
+        inner = [inner for inner in self._items(inside(item.definition)) if inner.start > item.start]
+        first = next((index for index, within in enumerate(inner) if within.definition), None)
         if first is None:
             yield Unit(item.start, own, level, seams=self._seams(item, end))
             return
         yield Unit(item.start, own, level + 1, named=False, seams=self._seams(item, inner[first].start))
         yield from self._all(inner[first:], end, path=own, level=level + 1)
 
-    def _items(self, node: Node) -> Iterator[_Item]:
+    def _items(self, nodes: Iterable[Node]) -> Iterator[_Item]:
         """What stands in a block, in order. What begins in the middle of a line belongs to what is before it."""
         loose: list[Node] = []
         above: list[Node] = []
-        for child in members_of(node):
+        for child in nodes:
             if above and child.start_point.row > _last_row(above[-1]) + 1:
                 loose += above
                 above = []

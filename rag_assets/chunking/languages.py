@@ -102,6 +102,16 @@ def members_of(node: Node) -> Iterator[Node]:
             yield child
 
 
+def inside(definition: Node) -> Iterator[Node]:
+    """What stands in the body of a definition. Ruby's grammar leaves comments at its beginning outside of it."""
+    body = body_of(definition)
+    if body is not None:
+        yield from (
+            child for child in definition.children if child.type in ATTACHED and child.end_byte <= body.start_byte
+        )
+        yield from members_of(body)
+
+
 def definition_in(node: Node) -> Node | None:
     """The definition that `node` is, or holds with its decorators and keywords; None if it is another statement."""
     layer = [node]

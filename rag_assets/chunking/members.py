@@ -116,7 +116,7 @@ def _json_members(text: str) -> Iterator[tuple[int, int, str]]:
                 start, last = found.start(), ""
                 in_object = bool(opened) and opened[-1] == "{"
                 if in_object and first == '"':
-                    last = mark.strip('"')
+                    last = mark[1:].removesuffix('"')
                 yield len(opened), start, last
                 expected = False
             if first in "{[":

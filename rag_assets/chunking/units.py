@@ -58,17 +58,14 @@ def _bounded(units: Sequence[Unit], end: int) -> Iterator[_Bounded]:
             yield _Bounded(unit, unit.start, following.start)
 
 
-def _joined(limits: Limits, units: Iterator[_Bounded]) -> Iterator[_Bounded]:
-    last: _Bounded | None = None
-    for unit in units:
-        if last and _introduces(limits, last, unit):
-            last = replace(unit, start=last.start)
-            continue
-        if last:
-            yield last
-        last = unit
-    if last:
-        yield last
+def _joined(limits: Limits, units: Iterator[_Bounded]) -> Sequence[_Bounded]:
+    joined: list[_Bounded] = []
+    for unit in reversed(list(units)):
+        if joined and _introduces(limits, unit, joined[-1]):
+            joined[-1] = replace(joined[-1], start=unit.start)
+        else:
+            joined.append(unit)
+    return joined[::-1]
 
 
 def _introduces(limits: Limits, unit: _Bounded, following: _Bounded) -> bool:
@@ -79,7 +76,7 @@ def _introduces(limits: Limits, unit: _Bounded, following: _Bounded) -> bool:
     return limits.fits(unit.start, following.end)
 
 
-def _runs(limits: Limits, units: Iterator[_Bounded]) -> Iterator[list[_Bounded]]:
+def _runs(limits: Limits, units: Sequence[_Bounded]) -> Iterator[list[_Bounded]]:
     run: list[_Bounded] = []
     for unit in units:
         if run and not (_tiny(limits, run[-1]) and _tiny(limits, unit) and _goes_on(run[-1], unit)):

@@ -131,7 +131,7 @@ def _similarities(rankings: Sequence[pa.Table]) -> Mapping[str, float]:
 
 
 def _passage(row: Mapping[str, Any], score: float, similarity: float | None) -> Passage:
-    values = {name: row.get(name) for name in _COLUMNS}
+    values: dict[str, Any] = {name: row.get(name) for name in _COLUMNS}
     values["heading_path"] = tuple(row["heading_path"] or ())
     values["parent"] = Parent(**row["parent"]) if row.get("parent") else None
     return Passage(**values, score=score, similarity=similarity)

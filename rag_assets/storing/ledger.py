@@ -51,8 +51,10 @@ class KnownDocument:
     """A document as the last attempt left it.
 
     `byte_hash`, `bytes`, `modified_ns` (nanoseconds since the epoch) and `revision` (what its store marks content with,
-    where it does) describe the source file that was read, `reader` the code that read it, `generation` what its chunks and vectors were made with, `attempts` the failures in a row on
-    this content. `stage`, `reason` and `retryable` matter while it is `failed`.
+    such as an etag) describe the source file that was read, `reader` the code that read it, `generation` what its chunks
+    and vectors were made with, `attempts` the failures in a row on this content. `stage`, `reason` and `retryable` matter
+    while it is `failed`. `tokens` are those of its chunks; `tokens_embedded`, `texts_embedded`, `texts_reused` and
+    `cost_usd` (US dollars) are what its last run paid for.
     """
 
     document: str
