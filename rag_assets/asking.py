@@ -5,11 +5,12 @@ one by one.
 """
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast, get_args
 
@@ -19,7 +20,7 @@ from rag_assets.answering.citations import citations_of
 from rag_assets.answering.generators import make_generator
 from rag_assets.config import CorpusSettings, Settings
 from rag_assets.embedding.providers import make_provider
-from rag_assets.errors import QuestionError
+from rag_assets.errors import QuestionError, StoreError
 from rag_assets.records import ANSWERS, Answer, Passage
 from rag_assets.retrieving.parents import read_parents
 from rag_assets.retrieving.search import Mode, Search, search
@@ -77,6 +78,10 @@ def make_question(
         raise QuestionError(f"top_k {top_k} is not allowed; it is a number from 1 to {MAX_TOP_K:,}")
     if mode is not None and mode not in get_args(Mode):
         raise QuestionError(f"mode {mode!r} is not allowed; allowed: {', '.join(get_args(Mode))}")
+    if where is not None and ";" in re.sub(r"'(?:[^']|'')*'", "", where):
+        raise QuestionError(
+            f"the condition {where!r} holds a semicolon; it is one SQL condition, such as: document LIKE 'guide/%'"
+        )
     if persona is not None:
         raise QuestionError(f"there is no persona {persona!r}; this project has none yet: leave the persona out")
     return Question(
@@ -146,8 +151,7 @@ def generate(
         timings_ms=timings,
         notes=[*found.notes, *generated.notes],
     )
-    keep(store, answer)
-    return answer
+    return _kept(store, answer)
 
 
 def ask(
@@ -157,6 +161,15 @@ def ask(
     corpus = settings.corpus(question.corpus)
     found = rerank(corpus, retrieve(store, corpus, question))
     return generate(store, corpus, found, run_id=str(uuid.uuid4()), on_text=on_text)
+
+
+def _kept(store: Store, answer: Answer) -> Answer:
+    """`answer`, kept; where the store cannot be written to, with a note that it was not."""
+    try:
+        keep(store, answer)
+    except (StoreError, OSError) as error:
+        return replace(answer, notes=[*answer.notes, f"this answer was not kept: {error}"])
+    return answer
 
 
 def keep(store: Store, answer: Answer) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ import typer
 
 from rag_assets.config import CorpusSettings, Settings, load_settings
 from rag_assets.errors import QuestionError, RagAssetsError
+from rag_assets.progress import Heartbeat, listening
 from rag_assets.storing.stores import Store
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ SearchMode = Annotated[
 
 def main() -> None:
     """Run the command line and exit with its status. Expected problems are one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no é still gets its answer
     try:
         status = app(standalone_mode=False)
     except RagAssetsError as error:
@@ -140,7 +145,7 @@ def remove(
             {"corpus": chosen.name, "removed": list(documents), "still_in_source": still_there, "run_id": run_id}
         )
     else:
-        typer.echo(f"removed {len(documents)} documents from {chosen.name}")
+        typer.echo(f"{chosen.name}: {len(documents)} removed")
     for name in still_there:
         _complain(f"{name} is still in {chosen.source}, and the next ingest brings it back; exclude or delete it")
     return 0
@@ -379,8 +384,11 @@ def _print_report(corpus: str, report: dict[str, Any]) -> None:
     verb = "would be " if report.get("dry_run") else ""
     typer.echo(
         f"{corpus}: {report['scanned']:,} documents scanned; {report['added']:,} {verb}added, {report['changed']:,}"
-        f" {verb}changed, {report['removed']:,} {verb}removed, {report['unchanged']:,} unchanged"
+        f" {verb}changed, {report['removed']:,} {verb}removed, {report['unchanged']:,} unchanged,"
+        f" {len(report['failed']):,} set aside"
     )
+    if not report["scanned"] and not report["withheld"]:
+        _complain(f"{corpus}: no file of its source is included; look at corpora.{corpus}.source and .include")
     if report["added"] or report["changed"]:
         typer.echo(
             f"{corpus}: {report['chunks']:,} chunks; {report['texts_embedded']:,} texts {verb}embedded"
@@ -402,11 +410,16 @@ def _print_json(value: object) -> None:
 
 
 def _complain(line: str) -> None:
-    typer.echo(f"rag-assets: {line}", err=True)
+    """One line on stderr, without characters that could command the terminal."""
+    from rag_assets.showing import visible
+
+    typer.echo(f"rag-assets: {visible(' '.join(line.split()))}", err=True)
 
 
-def _fail(line: str) -> None:
-    _complain(" ".join(line.split()) if "\n" not in line else line)
+def _fail(message: str) -> None:
+    """End with status 1. A configuration may hold several problems, each on a line."""
+    for line in message.splitlines():
+        _complain(line)
     sys.exit(1)
 
 
@@ -414,7 +427,8 @@ def _fail(line: str) -> None:
 def _progress_bar() -> Iterator[Callable[[str], None]]:
     """Draw the progress of the stages on a terminal; elsewhere only say what is said. Yields a way to say something."""
     if not sys.stderr.isatty():
-        yield _complain
+        with listening(Heartbeat(_complain)):
+            yield _complain
         return
     from rag_assets.showing import progress_bar
 

@@ -139,8 +139,8 @@ class OpenAIEmbedding(_Settings):
 
     provider: Literal["openai"]
     model: str = "text-embedding-3-small"
-    base_url: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
+    base_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "OPENAI_API_KEY"
     dimensions: PositiveInt | None = None
     query_prefix: str = ""
     document_prefix: str = ""
@@ -164,8 +164,8 @@ class OpenAIGeneration(_Settings):
 
     provider: Literal["openai"]
     model: str = "gpt-4o-mini"
-    base_url: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
+    base_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "OPENAI_API_KEY"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     max_answer_tokens: PositiveInt = 800
     max_context_tokens: PositiveInt = 6000
@@ -243,7 +243,7 @@ class CorpusSettings(_Settings):
     generation: Annotated[GenerationSettings, Field(discriminator="provider")] = ExtractiveGeneration()
     rerank: RerankSettings = RerankSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
-    owners: Sequence[str] = ()
+    owners: Sequence[Annotated[str, Field(pattern=r"^(team:\S+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -356,7 +356,7 @@ def config_path() -> Path:
     else the one beside the package."""
     named = os.environ.get("RAG_ASSETS_CONFIG")
     if named:
-        return Path(named).expanduser().absolute()
+        return _expanded(named).absolute()
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / CONFIG_FILE).is_file():
@@ -371,7 +371,7 @@ def load_settings(path: Path | None = None) -> Settings:
         raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a SafeLoader
     except FileNotFoundError:
         raise ConfigError(
-            f"{path}: no such file; create it (the README shows one) or name another with RAG_ASSETS_CONFIG"
+            f"{path}: no such file; write one with: rag-assets init FOLDER, or name another with RAG_ASSETS_CONFIG"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
@@ -441,7 +441,7 @@ def _load_source(path: Path, key: str, source: object) -> str | WebSettings:
     chain, separator, last = source.rpartition("::") if "://" in source else ("", "", source)
     if "://" in last:
         return source
-    return f"{chain}{separator}{os.path.normpath(path.parent / Path(last).expanduser())}"
+    return f"{chain}{separator}{os.path.normpath(path.parent / _expanded(last))}"
 
 
 def _refuse_equal_up_to_case(path: Path, corpora: Mapping[str, CorpusSettings]) -> None:
@@ -455,9 +455,16 @@ def _refuse_equal_up_to_case(path: Path, corpora: Mapping[str, CorpusSettings]) 
         seen[name.lower()] = name
 
 
+def _expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # `~name` of somebody whom this machine does not know: a folder that is not there
+        return Path(path)
+
+
 def _home(path: Path) -> str:
     named = os.environ.get("RAG_ASSETS_HOME") or ".rag_assets"
-    return named if "://" in named else os.path.normpath(path.parent / Path(named).expanduser())
+    return named if "://" in named else os.path.normpath(path.parent / _expanded(named))
 
 
 def _explain(path: Path, where: str, error: ValidationError, root: type[BaseModel] | None = None) -> Iterator[str]:

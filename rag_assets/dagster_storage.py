@@ -6,11 +6,8 @@ Measured with four partitioned assets: 66 ms of CPU a document before, 11 after 
 `event_log_storage` from `dagster.yaml`: the files are the same.
 """
 
-import atexit
 import os
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,10 +82,6 @@ def _ids(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _default_base_dir() -> str:
-    home = os.environ.get("DAGSTER_HOME")
-    if home:
-        return str(Path(home) / "history" / "runs")
-    # Without a home Dagster keeps all state of the process in a temporary folder, and so do we.
-    folder = tempfile.mkdtemp(prefix="rag_assets_events_")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    # Without a home, the dagster.yaml that named this class is in the working folder, which all processes of `dagster dev`
+    # share. A temporary folder would be another one in each of them: the daemon would not see what a sensor added.
+    return str(Path(os.environ.get("DAGSTER_HOME") or Path.cwd()) / "history" / "runs")

@@ -25,8 +25,18 @@ def report(stage: str, done: int, total: int) -> None:
         listener(stage, done, total)
 
 
+def reporting(heartbeat: "Heartbeat") -> Listener:
+    """A `Progress` for a stage that tells all listeners, and `heartbeat`."""
+
+    def tell(stage: str, done: int, total: int) -> None:
+        report(stage, done, total)
+        heartbeat(stage, done, total)
+
+    return tell
+
+
 class Heartbeat:
-    """Writes a line with done/total, rate and time left, at most every `seconds`, for those who watch a run's log."""
+    """Writes a line with done/total, rate and time left, at most every `seconds`, for those who watch a log."""
 
     def __init__(self, write: Callable[[str], None], *, seconds: float = 15.0) -> None:
         self._write = write
@@ -34,8 +44,7 @@ class Heartbeat:
         self._started = self._last = time.monotonic()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """A `Progress` for a stage."""
-        report(stage, done, total)
+        """A `Listener`."""
         now = time.monotonic()
         if now - self._last < self._seconds or done == 0:
             return

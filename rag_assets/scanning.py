@@ -6,7 +6,7 @@ folder, and that many deletions at once are implausible.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -16,6 +16,7 @@ from rag_assets.fingerprints import hash_bytes
 from rag_assets.generations import Generation, generation_of
 from rag_assets.reading.source import Entry, Listing, Source
 from rag_assets.storing.ledger import KnownDocument, change, known_documents
+from rag_assets.storing.publishing import documents_without_rows
 from rag_assets.storing.stores import Store
 
 # A file that was modified this shortly before it was read may have changed again within the same clock tick.
@@ -73,10 +74,11 @@ def scan(
     started = datetime.now(UTC)  # what is noted as read now may change from here on
     listing = source.list()
     table = store.documents(corpus.name)
+    generation = generation_of(corpus)
     found = compare(
         listing,
-        known_documents(table) if known is None else known,
-        generation=generation_of(corpus),
+        _with_losses(store, corpus.name, generation, known_documents(table) if known is None else known),
+        generation=generation,
         byte_hash=lambda document: hash_bytes(source.read(document).data),
         settle=settle,
         max_share_deleted=corpus.max_share_deleted,
@@ -85,6 +87,18 @@ def scan(
     if found.touched:
         change(table, {name: _as_noted(entry, started) for name, entry in found.touched.items()})
     return found
+
+
+def _with_losses(
+    store: Store, corpus: str, generation: Generation, known: Mapping[str, KnownDocument]
+) -> Mapping[str, KnownDocument]:
+    """`known`, with documents whose rows were lost as pending: they are made again, from vectors that are still there."""
+    lost = documents_without_rows(store, corpus, generation, known)
+    return (
+        {name: replace(one, status="pending") if name in lost else one for name, one in known.items()}
+        if lost
+        else known
+    )
 
 
 def compare(

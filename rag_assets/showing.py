@@ -1,5 +1,6 @@
 """What a person sees on the terminal: passages, answers, status tables and progress bars, drawn with rich."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -15,11 +16,23 @@ from rag_assets.records import Answer, Citation, Passage
 from rag_assets.status import CorpusStatus
 
 _SHOWN_CHARACTERS = 400
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _console() -> Console:
+    """Standard output. What is not a terminal gets whole lines: they are searched and cut there, not looked at."""
+    plain = Console(highlight=False)
+    return plain if plain.is_terminal else Console(highlight=False, width=10_000)
+
+
+def visible(text: str) -> str:
+    """`text` with control characters, which could command the terminal, as U+FFFD; lines and tabs stay."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def show_passages(passages: Sequence[Passage]) -> None:
     """Print passages, best first, or that there are none."""
-    console = Console(highlight=False)
+    console = _console()
     if not passages:
         console.print("nothing was found")
     for rank, passage in enumerate(passages, start=1):
@@ -31,8 +44,8 @@ def show_passages(passages: Sequence[Passage]) -> None:
 
 def show_answer(answer: Answer, *, streamed: bool = False) -> None:
     """Print an answer and its citations. When it was streamed, its text is on the terminal already."""
-    console = Console(highlight=False)
-    console.print() if streamed else console.print(Text(answer.answer))
+    console = _console()
+    console.print() if streamed else console.print(Text(visible(answer.answer)))
     if answer.citations:
         console.print()
     for citation in answer.citations:
@@ -51,7 +64,7 @@ def show_answer(answer: Answer, *, streamed: bool = False) -> None:
 
 def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
     """Print the figures of each corpus, then what is set aside and withheld, then every document if asked for."""
-    console = Console(highlight=False)
+    console = _console()
     for one in found:
         counts = ", ".join(f"{count:,} {status}" for status, count in one.documents.items())
         published = (
@@ -83,7 +96,7 @@ def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
                 Text(f"{one.corpus}: a new generation is being built; readers see the old one", style="yellow")
             )
         for aside in one.set_aside:
-            console.print(Text(f"{aside.document} is set aside ({aside.stage}): {aside.reason}", style="red"))
+            console.print(Text(f"{visible(aside.document)} is set aside ({aside.stage}): {aside.reason}", style="red"))
     if documents:
         console.print(_documents_table(found))
 
@@ -95,7 +108,13 @@ def _documents_table(found: Sequence[CorpusStatus]) -> Table:
     for one in found:
         for name, known in sorted(one.known.items()):
             figures = (f"{known.chunks or 0:,}", f"{known.tokens or 0:,}")
-            table.add_row(escape(one.corpus), Text(name), known.status, *figures, Text(known.title or ""))
+            table.add_row(
+                escape(one.corpus),
+                Text(visible(name).replace("\n", "⏎")),
+                known.status,
+                *figures,
+                Text(visible(known.title or "")),
+            )
     return table
 
 
@@ -116,12 +135,14 @@ def progress_bar() -> Iterator[Callable[[str], None]]:
 
 
 def _place(where: Passage | Citation) -> Text:
-    place = Text(where.document, style="cyan") + Text(f":{where.start_line}-{where.end_line}")
+    place = Text(visible(where.document).replace("\n", "⏎"), style="cyan") + Text(
+        f":{where.start_line}-{where.end_line}"
+    )
     if where.start_page is not None:
         place += Text(f" page {where.start_page}")
-    return place + Text("  " + " > ".join(where.heading_path), style="italic")
+    return place + Text("  " + visible(" > ".join(where.heading_path)), style="italic")
 
 
 def _shorten(text: str) -> str:
-    text = text.strip()
+    text = visible(text.strip())
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS].rstrip()} …"

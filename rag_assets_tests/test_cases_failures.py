@@ -6,6 +6,7 @@ Each test is named as its promise and driven through the command line.
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,3 +211,29 @@ def test_a_document_removed_while_a_new_generation_is_built_is_not_found_any_mor
     platform.ingest()
     assert {row["document"] for row in platform.rows()} == {"a.md", "c.md"}
     assert platform.ask("What is the text of ccc?")["embedding_model"] == "openai/another"
+
+
+def test_a_lost_index_is_made_again_from_the_vectors_that_are_there(platform: Platform):
+    """A table that was deleted once made the corpus silently empty: nothing changed, so nothing was made again."""
+    platform.write("a.md", "The text of apples.")
+    platform.write("b.md", "The text of bananas.")
+    platform.ingest()
+    before = platform.embedded
+    shutil.rmtree(platform.home / "corpora" / "notes" / f"index_{platform.status()['generation']}.lance")
+
+    report = platform.ingest()
+
+    assert (report["changed"], report["texts_embedded"]) == (2, 0)
+    assert platform.embedded == before
+    assert {row["document"] for row in platform.rows()} == {"a.md", "b.md"}
+    assert platform.ingest()["runs"] == []
+
+
+def test_an_answer_is_given_where_it_cannot_be_kept(platform: Platform):
+    platform.write("a.md", "The lighthouse keeper is called Amara Osei.")
+    platform.ingest()
+    answers = platform.home / "answers.lance"
+    answers.write_text("a file where a table would be")
+    answer = platform.ask("Who is the lighthouse keeper?")
+    assert "Amara Osei" in answer["answer"]
+    assert "this answer was not kept" in answer["notes"][0]

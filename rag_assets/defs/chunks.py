@@ -8,7 +8,7 @@ from rag_assets.defs.reporting import batch_of, failures_told, report
 from rag_assets.defs.resources import StoreResource
 from rag_assets.generations import generation_of
 from rag_assets.materializing.chunks import chunk_documents
-from rag_assets.progress import Heartbeat
+from rag_assets.progress import Heartbeat, reporting
 
 
 def chunks_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
@@ -24,7 +24,9 @@ def chunks_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
     def chunks(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The document in passages small enough for the embedder, with their exact offsets, lines and headings."""
         with failures_told():
-            result = chunk_documents(store.open(), corpus, batch_of(context), progress=Heartbeat(context.log.info))
+            result = chunk_documents(
+                store.open(), corpus, batch_of(context), progress=reporting(Heartbeat(context.log.info))
+            )
         figures = {"chunks": result.total("chunks"), "tokens": result.total("tokens")}
         return dg.MaterializeResult(metadata=report(context, "chunk", result) | figures)
 

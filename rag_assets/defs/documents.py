@@ -7,7 +7,7 @@ from rag_assets.defs.assets import partitioned_asset
 from rag_assets.defs.reporting import batch_of, failures_told, report
 from rag_assets.defs.resources import StoreResource
 from rag_assets.materializing.documents import read_documents
-from rag_assets.progress import Heartbeat
+from rag_assets.progress import Heartbeat, reporting
 from rag_assets.reading.documents import READER_VERSION
 from rag_assets.reading.source import open_source
 
@@ -25,7 +25,7 @@ def documents_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
                 open_source(corpus),
                 batch_of(context),
                 run_id=context.run.run_id,
-                progress=Heartbeat(context.log.info),
+                progress=reporting(Heartbeat(context.log.info)),
             )
         return dg.MaterializeResult(metadata=report(context, "read", result))
 

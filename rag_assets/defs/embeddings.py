@@ -8,7 +8,7 @@ from rag_assets.defs.reporting import batch_of, failures_told, report
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
 from rag_assets.generations import generation_of
 from rag_assets.materializing.embeddings import embed_documents
-from rag_assets.progress import Heartbeat
+from rag_assets.progress import Heartbeat, reporting
 
 
 def embeddings_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
@@ -31,7 +31,7 @@ def embeddings_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
                 corpus,
                 embedders.open(corpus.embedding),
                 batch_of(context),
-                progress=Heartbeat(context.log.info),
+                progress=reporting(Heartbeat(context.log.info)),
             )
         paid = {name: result.total(name) for name in ("texts_embedded", "texts_reused", "tokens_embedded", "cost_usd")}
         return dg.MaterializeResult(metadata=report(context, "embed", result) | paid)

@@ -16,7 +16,14 @@ from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
 from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.removing import remove_job_name
-from rag_assets.defs.runs import COMMAND_LINE_TAG, add_lost_keys, backfill_under_way, ingest_lock, runs_under_way
+from rag_assets.defs.runs import (
+    COMMAND_LINE_TAG,
+    add_lost_keys,
+    backfill_under_way,
+    ingest_lock,
+    request_is_open,
+    runs_under_way,
+)
 from rag_assets.defs.sensors import range_tags
 from rag_assets.errors import RagAssetsError
 from rag_assets.ingesting import IngestResult, look, set_aside_documents
@@ -127,10 +134,12 @@ class Ingester:
                 self.say(f"waiting for another `rag-assets ingest` of {self.corpus.name} to end")
                 held.enter_context(self.store.lock(name))
             told = False
-            while busy := runs_under_way(self.instance, self.store, self.corpus, holding_lock=True):
-                if not told:
+            while (
+                busy := runs_under_way(self.instance, self.store, self.corpus, holding_lock=True)
+            ) or request_is_open(self.instance, self.store, self.corpus):
+                if busy and not told:
                     self.say(f"waiting for run {busy[0].run_id[:8]} of {self.corpus.name} to end")
-                told = True
+                    told = True
                 time.sleep(_POLL_SECONDS)
             backfill = backfill_under_way(self.instance, self.corpus)
             if backfill:

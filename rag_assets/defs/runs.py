@@ -1,6 +1,7 @@
 """Runs of a corpus: which are under way, which died without a word, and how long to hold back after failures."""
 
 import os
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -24,6 +25,8 @@ COMMAND_LINE_TAG = "rag_assets/command_line"
 RETRY_TAG = "rag_assets/retry"
 # A run that works writes a line at least every quarter of a minute, but for one request and its bounded retries.
 _SILENT_FOR = timedelta(minutes=20)
+# Between a sensor's request and its run pass a second or two; a daemon that was stopped in between launches nothing.
+_LAUNCHED_WITHIN = timedelta(seconds=20)
 
 _UNDER_WAY = [
     dg.DagsterRunStatus.QUEUED,
@@ -57,6 +60,26 @@ def runs_under_way(
         else:
             alive.append(run)
     return alive
+
+
+def note_request(store: Store, corpus: CorpusSettings) -> None:
+    """Note that the sensor has just asked for runs, which Dagster will launch in a moment."""
+    if store.locks:
+        store.locks.mkdir(parents=True, exist_ok=True)
+        (store.locks / f"{ingest_lock(corpus.name)}.requested").touch()
+
+
+def request_is_open(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> bool:
+    """Whether the sensor has asked for runs that Dagster has not launched yet."""
+    note = store.locks / f"{ingest_lock(corpus.name)}.requested" if store.locks else None
+    try:
+        asked = note.stat().st_mtime if note else 0.0
+    except OSError:
+        return False
+    if time.time() - asked > _LAUNCHED_WITHIN.total_seconds():
+        return False
+    since = dg.RunsFilter(created_after=datetime.fromtimestamp(asked, UTC))
+    return not any(_touches(record.dagster_run, corpus.name) for record in instance.get_run_records(since))
 
 
 def backfill_under_way(instance: dg.DagsterInstance, corpus: CorpusSettings) -> str | None:

@@ -15,11 +15,20 @@ from rag_assets.defs.jobs import Job, ingest_job_name
 from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.resources import StoreResource
-from rag_assets.defs.runs import RETRY_TAG, add_lost_keys, backfill_under_way, hold_back_until, runs_under_way
-from rag_assets.errors import SourceError
+from rag_assets.defs.runs import (
+    RETRY_TAG,
+    add_lost_keys,
+    backfill_under_way,
+    hold_back_until,
+    ingest_lock,
+    note_request,
+    runs_under_way,
+)
+from rag_assets.errors import SourceError, StoreError
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import Scan, due_for_retry, scan
 from rag_assets.storing.publishing import publication_is_due
+from rag_assets.storing.stores import Store
 
 RANGE_START_TAG = "dagster/asset_partition_range_start"
 RANGE_END_TAG = "dagster/asset_partition_range_end"
@@ -62,33 +71,44 @@ def corpus_sensor(corpus: CorpusSettings, jobs: Sequence[Job]) -> dg.SensorDefin
     )
     def follow(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
         opened = store.open()
-        busy = runs_under_way(context.instance, opened, corpus)
-        if busy:
-            return dg.SkipReason(f"run {busy[0].run_id[:8]} of {corpus.name} is under way")
-        backfill = backfill_under_way(context.instance, corpus)
-        if backfill:
-            return dg.SkipReason(f"backfill {backfill} of {corpus.name} is under way")
-        until = hold_back_until(context.instance, corpus)
-        now = datetime.now(UTC)
-        if until and now < until:
-            return dg.SkipReason(f"the last run failed; the next one may start at {until:%H:%M:%S} UTC")
         try:
-            found = scan(opened, corpus, open_source(corpus), settle=timedelta(seconds=corpus.settle_seconds))
-        except SourceError as error:
+            with opened.lock(ingest_lock(corpus.name), timeout_seconds=0):
+                return _tick(context, opened, corpus)
+        except TimeoutError:
+            return dg.SkipReason(f"the command line ingests {corpus.name}")
+        except (SourceError, StoreError) as error:
             return dg.SkipReason(str(error))
-        add_lost_keys(context.instance, opened, corpus, found)
-        wanted = plan(found, corpus, now=now)
-        requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
-        if not requests and publication_is_due(opened, corpus):
-            selection = [dg.AssetKey([corpus.name, "published_index"])]
-            requests = [dg.RunRequest(job_name=ingest_job_name(corpus.name), asset_selection=selection)]
-        for name, reason in found.refused:
-            context.log.warning("%s is passed over: %s", name, reason)
-        if found.withheld:
-            context.log.warning("deletions are withheld: %s", found.withheld)
-        return dg.SensorResult(run_requests=requests) if requests else dg.SkipReason(_idle(found))
 
     return follow
+
+
+def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSettings) -> dg.SensorResult | dg.SkipReason:
+    """Look at the corpus, holding its lock: nobody else moves its partitions meanwhile."""
+    busy = runs_under_way(context.instance, store, corpus, holding_lock=True)
+    if busy:
+        return dg.SkipReason(f"run {busy[0].run_id[:8]} of {corpus.name} is under way")
+    backfill = backfill_under_way(context.instance, corpus)
+    if backfill:
+        return dg.SkipReason(f"backfill {backfill} of {corpus.name} is under way")
+    until = hold_back_until(context.instance, corpus)
+    now = datetime.now(UTC)
+    if until and now < until:
+        return dg.SkipReason(f"the last run failed; the next one may start at {until:%H:%M:%S} UTC")
+    found = scan(store, corpus, open_source(corpus), settle=timedelta(seconds=corpus.settle_seconds))
+    add_lost_keys(context.instance, store, corpus, found)
+    wanted = plan(found, corpus, now=now)
+    requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
+    if not requests and publication_is_due(store, corpus):
+        selection = [dg.AssetKey([corpus.name, "published_index"])]
+        requests = [dg.RunRequest(job_name=ingest_job_name(corpus.name), asset_selection=selection)]
+    for name, reason in found.refused:
+        context.log.warning("%s is passed over: %s", name, reason)
+    if found.withheld:
+        context.log.warning("deletions are withheld: %s", found.withheld)
+    if not requests:
+        return dg.SkipReason(_idle(found))
+    note_request(store, corpus)
+    return dg.SensorResult(run_requests=requests)
 
 
 def _ingest_requests(instance: dg.DagsterInstance, corpus: CorpusSettings, wanted: Plan) -> list[dg.RunRequest]:

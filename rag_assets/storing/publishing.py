@@ -130,7 +130,7 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
     table = _index_table(store, corpus.name, generation)
     if table and before and before.generation != generation.id:
         _forget_removed(table, known)
-    rows_of = verify(corpus.name, known, table, generation=generation.id) if table else {}
+    rows_of = verify(corpus.name, known, table, generation=generation.id)
     health = keep_search_indices(table) if table else IndexHealth(0, 0)
     waiting = _waiting(known, before, generation)
     if waiting and before:
@@ -183,13 +183,31 @@ def rows_by_document(table: Table, *, version: int | None = None) -> dict[str, i
     return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
 
 
-def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table, *, generation: str) -> dict[str, int]:
+def documents_without_rows(
+    store: Store, corpus: str, generation: Generation, known: Mapping[str, KnownDocument]
+) -> set[str]:
+    """Documents that are noted as indexed and whose rows are not all in the index: its table was deleted or replaced."""
+    expected = {
+        name: document.chunks
+        for name, document in known.items()
+        if document.status == "indexed" and document.generation == generation.id and document.chunks
+    }
+    table = _index_table(store, corpus, generation) if expected else None
+    if table is None:
+        return set(expected)
+    if int(table.open().count_rows()) == sum(expected.values()):
+        return set()
+    rows_of = rows_by_document(table)
+    return {name for name, chunks in expected.items() if rows_of.get(name, 0) != chunks}
+
+
+def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table | None, *, generation: str) -> dict[str, int]:
     """Compare the rows of the index with what is known of the documents, and return how many rows each document has.
 
     Raises `StoreError` that names the documents whose rows are missing, superfluous or orphaned. Failed and pending
     documents may have their last good rows.
     """
-    rows_of = rows_by_document(table)
+    rows_of = rows_by_document(table) if table else {}
     wrong = []
     for name, document in known.items():
         if document.generation != generation or document.status not in ("indexed", "empty"):
@@ -201,7 +219,8 @@ def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table, *, gen
     if wrong:
         raise StoreError(
             f"corpus {corpus}: the index disagrees with the documents, and what readers see was left as it was:"
-            f" {'; '.join(sorted(wrong)[:10])}{' …' if len(wrong) > 10 else ''}. Materialize these documents again"
+            f" {'; '.join(sorted(wrong)[:10])}{' …' if len(wrong) > 10 else ''}. The next scan makes these documents again:"
+            f" rag-assets ingest {corpus}"
         )
     return rows_of
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
+from rag_assets.errors import StoreError
 from rag_assets.records import ANSWERS, CHUNKS, DOCUMENTS, PUBLICATIONS, index_schema
 from rag_assets.storing.tables import Table
 from rag_assets.storing.vectors import VectorTable
@@ -44,12 +45,21 @@ class Store:
         if path is None:
             yield
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        held = FileLock(path, timeout=timeout_seconds)
         try:
-            with FileLock(path, timeout=timeout_seconds):
-                yield
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held.acquire()
         except Timeout:
             raise TimeoutError(f"another process holds {path}") from None
+        except OSError as error:
+            raise StoreError(
+                f"{self.home} cannot be written to ({error.strerror}); correct its permissions, or name another folder with"
+                " RAG_ASSETS_HOME"
+            ) from None
+        try:
+            yield
+        finally:
+            held.release()
 
     def documents(self, corpus: str) -> Table:
         """The documents of `corpus`."""

@@ -216,8 +216,8 @@ class Table:
             yield
         except (ValueError, OSError) as error:
             raise StoreError(
-                f"table {self.uri} cannot be read: {first_line(error)}. Restore its folder from a backup, or delete the"
-                " tables of the corpus and ingest again"
+                f"table {self.uri} cannot be read: {first_line(error)}. Restore its folder from a backup, or delete it and"
+                " ingest again: tables below corpora/ are made anew from the documents and the stored vectors"
             ) from error
 
     def _commit_update(self, dataset: "lance.LanceDataset", documents: Sequence[str], new_fragments: list[Any]) -> int:
@@ -286,7 +286,9 @@ def _fragments_with(dataset: "lance.LanceDataset", where: str) -> list[int]:
 
 def first_line(error: BaseException) -> str:
     """What `error` says, without the place in Lance's own source that ends its messages."""
-    return re.split(r",?\s+\S*/rust/\S+\.rs:\d+", str(error).splitlines()[0] if str(error) else type(error).__name__)[0]
+    return re.split(r",?\s+\S*/rustc?/\S+\.rs:\d+", str(error).splitlines()[0] if str(error) else type(error).__name__)[
+        0
+    ]
 
 
 def _is_missing(error: BaseException) -> bool:

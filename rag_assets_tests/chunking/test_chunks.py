@@ -2,16 +2,21 @@
 
 import base64
 import hashlib
+import inspect
 import random
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from statistics import mean, median
+from typing import get_args
 
 import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rag_assets
+from rag_assets.chunking import chunks
 from rag_assets.chunking.chunks import STRATEGIES, chunk_document, chunking_identity
 from rag_assets.config import ChunkingSettings
 from rag_assets.embedding.hashing import hashed_bags
@@ -152,7 +157,7 @@ def test_chunks_cover_the_text_and_keep_the_limits(strategy, text, mime, limits,
 def test_children_lie_in_their_parents_and_siblings_share_the_id(text, mime, limits):
     max_tokens, child_tokens = limits
     chunks = cut(text, "parent_child", mime=mime, max_tokens=max_tokens, child_tokens=child_tokens)
-    ids = {}
+    ids: dict[tuple[int, int], str] = {}
     for chunk in chunks:
         parent = chunk.parent
         assert parent.start_char <= chunk.start_char < chunk.end_char <= parent.end_char
@@ -340,3 +345,15 @@ def test_an_overlap_that_a_strategy_ignores_changes_no_identity():
     narrow, wide = (ChunkingSettings(strategy="paragraph", overlap_tokens=tokens) for tokens in (0, 50))
     assert chunking_identity(narrow) == chunking_identity(wide)
     assert chunking_identity(narrow) != chunking_identity(ChunkingSettings(strategy="paragraph", max_tokens=100))
+
+
+def test_the_settings_offer_every_strategy():
+    assert list(get_args(ChunkingSettings.model_fields["strategy"].annotation)) == list(STRATEGIES)
+
+
+def test_the_manual_shows_a_strategy_as_it_is():
+    root = Path(rag_assets.__file__).parent
+    manual = (root.parent / "docs" / "chunking.md").read_text(encoding="utf-8")
+    assert (root / "chunking" / "fixed_size.py").read_text(encoding="utf-8") in manual
+    line = next(line for line in inspect.getsource(chunks).splitlines() if '"fixed_size"' in line)
+    assert line in manual

@@ -127,7 +127,7 @@ def test_a_function_over_the_limit_is_cut_between_its_statements():
             "cpp",
             "#include <a>\nnamespace n {\n/** Doc. */\ntemplate <class T>\nclass C : public B {\n public:\n"
             "  void f(int a) const { g(a + 1); }\n};\n\nvoid C::h(int a) const {\n  call(a, a + 1, a + 2);\n}\n}\n",
-            [("namespace n",), ("namespace n", "class C : public B"), ("namespace n", "void C::h(int a) const")],
+            [(), ("namespace n", "class C : public B"), ("namespace n", "void C::h(int a) const")],
         ),
         (
             "c",

@@ -35,7 +35,12 @@ def cut(text, **keys):
 def counted(monkeypatch):
     """The texts that were embedded."""
     embed, seen = semantic.embed_sentences, []
-    monkeypatch.setattr(semantic, "embed_sentences", lambda texts: seen.extend(texts) or embed(texts))
+
+    def noting(texts):
+        seen.extend(texts)
+        return embed(texts)
+
+    monkeypatch.setattr(semantic, "embed_sentences", noting)
     return seen
 
 
