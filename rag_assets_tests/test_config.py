@@ -198,7 +198,9 @@ def test_a_file_that_is_not_what_it_should_be_is_told(tmp_path: Path, content: s
 
 
 def test_a_missing_file_is_told_with_what_to_do(tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"corpora\.yaml: no such file; create it .* RAG_ASSETS_CONFIG"):
+    with pytest.raises(
+        ConfigError, match=r"corpora\.yaml: no such file; write one with: rag-assets init FOLDER, .* RAG_ASSETS_CONFIG"
+    ):
         load_settings(tmp_path / "corpora.yaml")
 
 
