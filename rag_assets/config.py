@@ -492,10 +492,21 @@ def _explain(path: Path, where: str, error: ValidationError, root: type[BaseMode
                 found = context.get("tag")
                 said = f"{found!r} is not allowed" if found else "is required"
                 yield f"{path}: {key}.provider: {said}; allowed: {allowed_tags}"
+            case "string_pattern_mismatch" if keys[-1] == "api_key_env":  # a key that was pasted here is not repeated
+                yield f"{path}: {key}: must be the name of an environment variable that holds the key, not the key"
+            case "string_pattern_mismatch":
+                expected = _PATTERNS.get(keys[-1]) or _PATTERNS.get(keys[-2], problem["msg"])
+                yield f"{path}: {key}: {value!r} is not allowed; allowed: {expected}"
             case "value_error":
                 yield f"{path}: {key}: {str(problem['msg']).removeprefix('Value error, ')}"
             case _:
                 yield f"{path}: {key}: {value!r} is not allowed; {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+_PATTERNS = {
+    "base_url": "an address such as http://127.0.0.1:11434/v1",
+    "owners": "an e-mail address, or team:NAME",
+}
 
 
 def _follow(location: tuple[int | str, ...], root: type[BaseModel]) -> tuple[type[BaseModel], list[str]]:

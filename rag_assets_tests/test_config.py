@@ -89,6 +89,18 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ({"name": "other"}, r"corpora\.docs\.name: unknown key; the name of a corpus is the key 'docs' itself"),
         ({"include": []}, r"corpora\.docs\.include: \[\] is not allowed; .* at least 1 item.*"),
         ({"exclude": ["docs**.md"]}, r"corpora\.docs\.exclude: 'docs\*\*\.md' is no glob; \*\* stands alone .*"),
+        (
+            {"owners": ["bob"]},
+            r"corpora\.docs\.owners\.0: 'bob' is not allowed; allowed: an e-mail address, or team:NAME",
+        ),
+        (
+            {"embedding": {"provider": "openai", "base_url": "localhost:11434"}},
+            r"corpora\.docs\.embedding\.base_url: 'localhost:11434' is not allowed; allowed: an address such as http:.*",
+        ),
+        (
+            {"embedding": {"provider": "openai", "api_key_env": "sk-secret 123"}},
+            r"corpora\.docs\.embedding\.api_key_env: must be the name of an environment variable that holds the key, not .*",
+        ),
         ({"settle_seconds": float("inf")}, r"corpora\.docs\.settle_seconds: inf is not allowed; .*finite.*"),
         (
             {"chunking": {"max_token": 9}},

@@ -88,9 +88,10 @@ class TestKeys:
         reply = OpenAIProvider(OpenAIEmbedding(provider="openai")).embed(["some words"], "document")
         assert (fake.embedded_texts, reply.cost_usd) == (["some words"], 0.0)
 
-    def test_an_address_without_a_scheme_is_refused_at_once(self, fake: FakeOpenAI):
-        message = _failure(fake, base_url="127.0.0.1:1/v1")
-        assert message == "embedding.base_url is '127.0.0.1:1/v1'; it must start with http:// or https://."
+    def test_an_address_without_a_scheme_is_refused_at_once(self, fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("OPENAI_BASE_URL", "127.0.0.1:1/v1")
+        message = _failure(fake, base_url=None)
+        assert message.endswith("is '127.0.0.1:1/v1'; it must start with http:// or https://.")
 
 
 class TestCost:
