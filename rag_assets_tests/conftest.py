@@ -13,7 +13,8 @@ from rag_assets_tests.platform import Platform
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests see neither the keys nor the projects of whoever runs them."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAG_ASSETS_CONFIG", "RAG_ASSETS_HOME", "DAGSTER_HOME"):
+    openai = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+    for name in (*openai, "RAG_ASSETS_CONFIG", "RAG_ASSETS_HOME", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
 
