@@ -305,7 +305,8 @@ def test_options_are_spelled_as_each_client_knows_them(monkeypatch: pytest.Monke
 
 
 def test_every_scheme_that_we_know_is_one_that_fsspec_knows():
-    assert set(SCHEMES) <= set(fsspec.available_protocols())
+    by_its_client = {"abfss"}  # adlfs brings the name along, and may not be installed
+    assert set(SCHEMES) - by_its_client <= set(fsspec.available_protocols())
 
 
 # A repository, from a server on loopback that speaks GitHub's API.
