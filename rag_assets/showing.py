@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import indent
 
 from rich.console import Console
 from rich.markup import escape
@@ -39,7 +40,8 @@ def show_passages(passages: Sequence[Passage]) -> None:
         console.print(
             Text(f"{rank}. ", style="bold") + _place(passage) + Text(f"  score {passage.score:.3f}", style="dim")
         )
-        console.print(Padding(Text(_shorten(passage.text)), (0, 0, 1, 3), expand=False))
+        _print_indented(console, Text(_shorten(passage.text)), by=3)
+        console.print()
 
 
 def show_answer(answer: Answer, *, streamed: bool = False) -> None:
@@ -50,7 +52,7 @@ def show_answer(answer: Answer, *, streamed: bool = False) -> None:
         console.print()
     for citation in answer.citations:
         console.print(Text(f"[{citation.marker}] ", style="bold") + _place(citation))
-        console.print(Padding(Text(_shorten(citation.text), style="dim"), (0, 0, 0, 4), expand=False))
+        _print_indented(console, Text(_shorten(citation.text), style="dim"), by=4)
     for note in answer.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     console.print(
@@ -132,6 +134,14 @@ def progress_bar() -> Iterator[Callable[[str], None]]:
 
         with listening(step):
             yield lambda line: bars.console.print(Text(line))
+
+
+def _print_indented(console: Console, text: Text, *, by: int) -> None:
+    """Print `text` with blanks before each line; on a terminal also before the lines that it wraps to."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, by)))
+    else:
+        console.print(Text(indent(text.plain, " " * by)))
 
 
 def _place(where: Passage | Citation) -> Text:
