@@ -1,12 +1,12 @@
 """What an ingest has to do, and what it did. `rag_assets.defs.ingesting` does it, with Dagster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rag_assets.config import CorpusSettings
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import Scan, scan
-from rag_assets.storing.ledger import KnownDocument, known_documents
+from rag_assets.storing.ledger import KnownDocument, known_documents, set_aside_documents
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
 
@@ -52,8 +52,3 @@ def look(store: Store, corpus: CorpusSettings, *, confirm_deletions: bool = Fals
         failed=set_aside_documents(known),
         publication_is_due=publication_is_due(store, corpus, known=known),
     )
-
-
-def set_aside_documents(known: Mapping[str, KnownDocument]) -> list[KnownDocument]:
-    """Those of the known documents that are set aside, by name."""
-    return sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document)

@@ -10,7 +10,7 @@ from rag_assets.errors import SourceError
 from rag_assets.generations import generation_of
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import scan
-from rag_assets.storing.ledger import KnownDocument, known_documents
+from rag_assets.storing.ledger import KnownDocument, known_documents, set_aside_documents
 from rag_assets.storing.publishing import latest_publication, rows_by_document
 from rag_assets.storing.stores import Store
 
@@ -84,7 +84,7 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
         fragments=fragments,
         lag_seconds=round(lag, 3),
         coverage=round(covered / sum(expected.values()), 6) if any(expected.values()) else 1.0,
-        set_aside=sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document),
+        set_aside=set_aside_documents(known),
         withheld=withheld,
         problem=problem,
         known=known,

@@ -7,7 +7,7 @@ from rag_assets.defs.resources import StoreResource
 from rag_assets.errors import SourceError
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import scan
-from rag_assets.storing.ledger import known_documents
+from rag_assets.storing.ledger import known_documents, set_aside_documents
 
 _SHOWN = 100
 
@@ -23,7 +23,7 @@ def corpus_checks(corpus: CorpusSettings) -> list[dg.AssetChecksDefinition]:
     )
     def every_document_is_indexed(store: StoreResource) -> dg.AssetCheckResult:
         known = known_documents(store.open().documents(corpus.name))
-        failed = sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document)
+        failed = set_aside_documents(known)
         metadata: dict[str, dg.MetadataValue] = {"documents": dg.MetadataValue.int(len(known))}
         if failed:
             records = [

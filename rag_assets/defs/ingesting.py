@@ -26,8 +26,8 @@ from rag_assets.defs.runs import (
 )
 from rag_assets.defs.sensors import range_tags
 from rag_assets.errors import RagAssetsError
-from rag_assets.ingesting import IngestResult, look, set_aside_documents
-from rag_assets.storing.ledger import known_documents
+from rag_assets.ingesting import IngestResult, look
+from rag_assets.storing.ledger import known_documents, set_aside_documents
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
 
@@ -62,11 +62,11 @@ class Ingester:
                 runs.append(self._remove(seen.found.removed))
             if publication_is_due(self.store, self.corpus):
                 runs.append(self._execute(ingest_job_name(self.corpus.name), selection=("published_index",)))
-        known = known_documents(self.store.documents(self.corpus.name), seen.documents)
+        known = known_documents(self.store.documents(self.corpus.name))
         return IngestResult(
             found=seen.found,
-            failed=set_aside_documents(known_documents(self.store.documents(self.corpus.name))),
-            done=list(known.values()),
+            failed=set_aside_documents(known),
+            done=[known[name] for name in seen.documents if name in known],
             removed=seen.found.removed,
             runs=runs,
         )

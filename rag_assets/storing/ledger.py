@@ -91,6 +91,11 @@ def known_documents(table: Table, documents: Sequence[str] | None = None) -> dic
     return {values[0]: KnownDocument(*values) for values in zip(*columns, strict=True)}
 
 
+def set_aside_documents(known: Mapping[str, KnownDocument]) -> list[KnownDocument]:
+    """Those of the known documents that are set aside, by name."""
+    return sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document)
+
+
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """`column` as Python values. Times by way of integers: pyarrow takes four times as long to make them one by one."""
     if not pa.types.is_timestamp(column.type):
