@@ -18,6 +18,7 @@ from rag_assets.tokenizing import count_tokens, token_ends
 
 _CLUSTER = regex.compile(r"\X")
 _SLICE = 64  # matching on slices: on the whole text, regex 2026.11 takes quadratic time for a row of flags
+_TINY = 4
 _BLANK = re.compile(r"\s*")
 
 
@@ -62,6 +63,10 @@ class Limits:
     def fits(self, start: int, end: int) -> bool:
         """Whether `text[start:end]` is likely to be within `max_tokens`."""
         return self.estimate(start, end) <= self.max_tokens
+
+    def is_tiny(self, start: int, end: int) -> bool:
+        """Whether `text[start:end]` is so short, a quarter of the limit, that it may share a chunk with its neighbours."""
+        return self.estimate(start, end) <= self.max_tokens // _TINY
 
     def reach(self, start: int, tokens: int) -> int:
         """The farthest end of a token of the text such that `estimate(start, reach)` is at most `tokens`."""

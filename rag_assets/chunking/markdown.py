@@ -13,17 +13,17 @@ Fenced blocks, tables and lists stay whole where they fit.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from rag_assets.chunking.limits import Limits
-from rag_assets.chunking.packing import Seam, Splitter, line_starts, pack, seams, sentence_starts, word_starts
+from rag_assets.chunking.packing import Seam, Splitter, grouped, line_starts, pack, seams, sentence_starts, word_starts
 from rag_assets.chunking.sections import Section, to_sections
 from rag_assets.reading.blocks import Block, read_outline
 from rag_assets.records import Document, Span
 
 VERSION = 2
 
-_TINY = 4  # a section is tiny when it holds at most this part of the limit
 
 _BETWEEN_BLOCKS, _AFTER_INTRODUCTION, _BETWEEN_ITEMS, _BETWEEN_SENTENCES, _BETWEEN_LINES = range(5)
 _SENTENCES: Splitter = (_BETWEEN_SENTENCES, sentence_starts)
@@ -49,7 +49,8 @@ def split_markdown(document: Document, limits: Limits) -> Sequence[Span]:
     """Sections, packed as the module says."""
     text = document.text
     spans: list[Span] = []
-    for run in _runs(limits, _units(limits, to_sections(read_outline(text).blocks, len(text)))):
+    units = _units(limits, to_sections(read_outline(text).blocks, len(text)))
+    for run in grouped(units, partial(_may_share, limits)):
         if len(run) == 1:
             spans += _split_unit(limits, run[0])
         else:
@@ -61,7 +62,7 @@ def _units(limits: Limits, sections: Sequence[Section]) -> Iterator[_Unit]:
     waiting: list[Section] = []
     last: _Unit | None = None
     for section in sections:
-        crowded = waiting and limits.estimate(waiting[0].start, section.end) > limits.max_tokens // _TINY
+        crowded = waiting and not limits.is_tiny(waiting[0].start, section.end)
         if crowded and not section.has_body:
             if last:
                 yield last
@@ -80,20 +81,10 @@ def _units(limits: Limits, sections: Sequence[Section]) -> Iterator[_Unit]:
         yield _Unit(tuple(waiting))
 
 
-def _runs(limits: Limits, units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
-    """Units that may share chunks: neighbours that are tiny, none on a higher level than the one before it."""
-    run: list[_Unit] = []
-    for unit in units:
-        if run and not (_tiny(limits, run[-1]) and _tiny(limits, unit) and _goes_on(run[-1], unit)):
-            yield run
-            run = []
-        run.append(unit)
-    if run:
-        yield run
-
-
-def _tiny(limits: Limits, unit: _Unit) -> bool:
-    return limits.estimate(unit.start, unit.end) <= limits.max_tokens // _TINY
+def _may_share(limits: Limits, unit: _Unit, following: _Unit) -> bool:
+    """Neighbours share a chunk when both are tiny, and the second is not on a higher level."""
+    tiny = limits.is_tiny(unit.start, unit.end) and limits.is_tiny(following.start, following.end)
+    return tiny and _goes_on(unit, following)
 
 
 def _goes_on(unit: _Unit, following: _Unit) -> bool:

@@ -10,11 +10,14 @@ on average. (The idea is content-defined chunking, as backup tools do it with by
 import re
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 from rag_assets.chunking.limits import Limits
+
+T = TypeVar("T")
 
 _CHECKSUM_CHARACTERS = 48
 _SENTENCE_END_CHARACTERS = 8
@@ -187,3 +190,15 @@ def _clusters_from(start: int) -> Callable[[Limits, int, int], Iterator[int]]:
         return (place for place in cuts if not limits.text[place].isspace())
 
     return places
+
+
+def grouped(units: Iterable[T], belong: Callable[[T, T], bool]) -> Iterator[list[T]]:
+    """`units` in runs of neighbours, each of which belongs to the one before it."""
+    run: list[T] = []
+    for unit in units:
+        if run and not belong(run[-1], unit):
+            yield run
+            run = []
+        run.append(unit)
+    if run:
+        yield run

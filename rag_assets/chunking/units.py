@@ -12,13 +12,12 @@ spans:
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 from rag_assets.chunking.limits import Limits
-from rag_assets.chunking.packing import Seam, line_starts, pack, seams, sentence_starts
+from rag_assets.chunking.packing import Seam, grouped, line_starts, pack, seams, sentence_starts
 from rag_assets.records import Span
-
-_TINY = 4  # a unit is tiny when it holds at most this part of the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class _Bounded:
 
 def pack_units(limits: Limits, units: Sequence[Unit], end: int) -> Iterator[Span]:
     """Spans that cover the text from the first unit to `end`."""
-    for run in _runs(limits, _joined(limits, _bounded(units, end))):
+    for run in grouped(_joined(limits, _bounded(units, end)), partial(_may_share, limits)):
         if len(run) == 1:
             yield from _split(limits, run[0])
         else:
@@ -69,26 +68,21 @@ def _joined(limits: Limits, units: Iterator[_Bounded]) -> Sequence[_Bounded]:
 
 
 def _introduces(limits: Limits, unit: _Bounded, following: _Bounded) -> bool:
-    if unit.unit.named or not _tiny(limits, unit) or not _goes_on(unit, following):
+    if unit.unit.named or not limits.is_tiny(unit.start, unit.end) or not _goes_on(unit, following):
         return False
-    if following.unit.level == unit.unit.level and not following.unit.named and _tiny(limits, following):
+    if (
+        following.unit.level == unit.unit.level
+        and not following.unit.named
+        and limits.is_tiny(following.start, following.end)
+    ):
         return False  # two of a kind: they may share a chunk with more of them
     return limits.fits(unit.start, following.end)
 
 
-def _runs(limits: Limits, units: Sequence[_Bounded]) -> Iterator[list[_Bounded]]:
-    run: list[_Bounded] = []
-    for unit in units:
-        if run and not (_tiny(limits, run[-1]) and _tiny(limits, unit) and _goes_on(run[-1], unit)):
-            yield run
-            run = []
-        run.append(unit)
-    if run:
-        yield run
-
-
-def _tiny(limits: Limits, unit: _Bounded) -> bool:
-    return limits.estimate(unit.start, unit.end) <= limits.max_tokens // _TINY
+def _may_share(limits: Limits, unit: _Bounded, following: _Bounded) -> bool:
+    """Neighbours share a chunk when both are tiny, and the second is not on a higher level."""
+    tiny = limits.is_tiny(unit.start, unit.end) and limits.is_tiny(following.start, following.end)
+    return tiny and _goes_on(unit, following)
 
 
 def _goes_on(unit: _Bounded, following: _Bounded) -> bool:
