@@ -5,8 +5,8 @@ offers no revision, makes a file suspect, and only its bytes decide. It knows th
 folder, and that many deletions at once are implausible.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -35,7 +35,7 @@ class Scan:
     `touched` (document → entry) are unchanged documents whose time of modification or revision is not the known one.
     `removed` may be purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures
     whose content did not change. `refused` was seen and cannot be read as a document now: (name, reason); one that is known
-    is not gone.
+    is not gone, nor is one below a refused folder, whose name ends in a slash. `entries` are all listed documents.
     """
 
     scanned: int
@@ -49,6 +49,7 @@ class Scan:
     gone: Sequence[str] = ()
     withheld: str | None = None
     refused: Sequence[tuple[str, str]] = ()
+    entries: Mapping[str, Entry] = field(default_factory=dict)
 
     @property
     def pending(self) -> list[str]:
@@ -124,7 +125,7 @@ def compare(
         before = known.get(name)
         suspect = before is not None and _is_suspect(entry, before, listing.clock_tolerance)
         by_verdict[_judge(entry, before, generation, byte_hash if suspect else None)].append(name)
-    gone = sorted(set(known) - set(listing.entries) - {name for name, _ in listing.refused})
+    gone = _gone(listing, known)
     withheld = None
     if gone and not confirm_deletions:
         withheld = _implausible(len(gone), len(known), len(listing.entries), max_share_deleted)
@@ -140,6 +141,16 @@ def compare(
         gone=gone,
         withheld=withheld,
         refused=listing.refused,
+        entries=listing.entries,
+    )
+
+
+def _gone(listing: Listing, known: Iterable[str]) -> list[str]:
+    """The documents of `known` that are not there any more: neither listed, nor refused, nor below a refused folder."""
+    refused = {name for name, _ in listing.refused}
+    closed = tuple(name for name in refused if name.endswith("/"))
+    return sorted(
+        name for name in known if name not in listing.entries and name not in refused and not name.startswith(closed)
     )
 
 

@@ -45,7 +45,7 @@ def read_documents(
     for done, name in enumerate(documents):
         progress("documents", done, len(documents))
         file = set_aside(lambda name=name: source.read(name), failed, name)  # type: ignore[misc]
-        document = file and set_aside(lambda name=name, file=file: read_document(name, file.data), failed, name)  # type: ignore[misc]
+        document = file and set_aside(lambda name=name, file=file: _read(name, file), failed, name)  # type: ignore[misc]
         if file and document:
             rows.append(_row(document, file, known.get(name), generation, run_id))
             figures[name] = _figures(document, file)
@@ -61,6 +61,10 @@ def read_documents(
     if changes:
         change(table, changes)
     return StageReport(documents=figures, failed=failed)
+
+
+def _read(name: str, file: SourceFile) -> Document:
+    return read_document(name, file.data, file.content_type)
 
 
 def _row(

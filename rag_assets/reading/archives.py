@@ -9,7 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, ParseError
 
@@ -26,8 +26,11 @@ _PIECE = 1 << 20
 _SLICE = 1 << 16
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _MARKUP_ENDINGS = (".xml", ".rels", ".html", ".htm", ".xhtml", ".opf", ".ncx", ".vml")
-_DOCTYPE = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+_XML_ENDINGS = (".xml", ".rels")
 _HEAD_BYTES = 4096
+# What may stand before the root element, and before a document type.
+_PROLOG = re.compile(rb"[\xef\xbb\xbf\xfe\xff]*(?:\s+|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
+_ROOT = re.compile(rb"<[^!?]")
 # What zipfile raises for archives that are damaged in one way or another.
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError, OSError, KeyError)
 
@@ -36,12 +39,14 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, R
 class Bounds:
     """What an archive may unpack to, in bytes. Markup grows to several times its size when it is parsed.
 
-    Below `harmless` no ratio matters: blank sheets and white images shrink a thousandfold.
+    Below `harmless` no ratio matters: blank sheets and white images shrink a thousandfold. `document_types` says whether
+    XML may declare one.
     """
 
     total: int = 1 << 30
     markup: int = 256 << 20
     harmless: int = 32 << 20
+    document_types: bool = True
 
 
 BOUNDS = Bounds()
@@ -74,41 +79,52 @@ def parse_part(data: bytes, name: str) -> Element:
     return root
 
 
-def check_archive(data: bytes, bounds: Bounds = BOUNDS) -> None:
-    """Unpack every part of the archive in `data`, keeping none.
+def open_checked(data: bytes, bounds: Bounds = BOUNDS) -> zipfile.ZipFile:
+    """The archive in `data`, every part of which was unpacked once, keeping none.
 
-    Raises `DocumentError` when a part is damaged or protected by a password, or when all are more than `bounds` or
-    `MAX_RATIO` times the size of the archive.
+    Raises `DocumentError` when a part is damaged, protected by a password or declares a document type that it may not, or
+    when all are more than `bounds` or `MAX_RATIO` times the size of the archive.
     """
-    with open_archive(data) as archive:
-        parts = archive.infolist()
+    archive = open_archive(data)
+    try:
+        _check(data, archive.infolist(), bounds)
+    except DocumentError:
+        archive.close()
+        raise
+    return archive
+
+
+def _check(data: bytes, parts: Sequence[zipfile.ZipInfo], bounds: Bounds) -> None:
     if len(parts) > MAX_PARTS:
         raise DocumentError(
             f"it holds {len(parts):,} parts, and no sound document more than {MAX_PARTS:,}; it is not read"
         )
     total = markup = 0
+    most = min(bounds.total, max(bounds.harmless, MAX_RATIO * len(data)))
     for part in parts:
-        is_markup = part.filename.lower().endswith(_MARKUP_ENDINGS)
+        name = part.filename.lower()
+        is_markup = name.endswith(_MARKUP_ENDINGS)
+        is_checked = not bounds.document_types and name.endswith(_XML_ENDINGS)
         for piece in _unpack(data, part):
+            if is_checked and piece:
+                _refuse_document_type(part.filename, piece)
+                is_checked = False
             total += len(piece)
             markup += len(piece) if is_markup else 0
-            too_dense = total > bounds.harmless and total > MAX_RATIO * len(data)
-            if total > bounds.total or markup > bounds.markup or too_dense:
+            if total > most or markup > bounds.markup:
                 raise DocumentError(
                     f"it is {len(data):,} bytes that unpack to more than {total:,}, as a ZIP bomb does; it is not read"
                 )
 
 
-def refuse_document_types(data: bytes) -> None:
-    """Raise `DocumentError` when XML in the archive in `data` declares a document type, and with it entities."""
-    with open_archive(data) as archive:
-        for part in archive.infolist():
-            if part.filename.lower().endswith((".xml", ".rels")):
-                head = next(_unpack(data, part), b"")[:_HEAD_BYTES]
-                if _DOCTYPE.search(head.replace(b"\0", b"")):
-                    raise DocumentError(
-                        f"its part {part.filename!r} declares a document type, which Office files never do; it is not read"
-                    )
+def _refuse_document_type(name: str, beginning: bytes) -> None:
+    """A part begins with its root element, but for comments: whatever hides behind a long one is refused as well."""
+    if b"\0" in beginning[:_HEAD_BYTES]:
+        beginning = beginning.replace(b"\0", b"")
+    prolog = _PROLOG.match(beginning)
+    end = prolog.end() if prolog else 0
+    if not _ROOT.match(beginning, end) and b"<" in beginning[end:]:
+        raise DocumentError(f"its part {name!r} declares a document type, which Office files never do; it is not read")
 
 
 def _unpack(data: bytes, part: zipfile.ZipInfo) -> Iterator[bytes]:

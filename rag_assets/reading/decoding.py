@@ -96,6 +96,12 @@ def decode(data: bytes, *, declared: str | None = None) -> Decoded:
     return found
 
 
+def as_utf8(data: bytes, declared: str | None) -> bytes:
+    """Text in the encoding that its source declares, as UTF-8; `data` as it is where it cannot be in that encoding."""
+    found = None if declared is None or data.isascii() else _decode_declared(data, declared)
+    return found.text.encode() if found else data
+
+
 def _decode_marked(data: bytes) -> Decoded | None:
     for mark, encoding in _MARKS:
         if data.startswith(mark) and encoding != "utf-8":

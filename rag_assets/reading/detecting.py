@@ -1,4 +1,4 @@
-"""Which format a file is: its bytes decide where they can, its name where they cannot.
+"""Which format a file is: its bytes decide where they can; what the source says of it, then its name where they cannot.
 
 A PDF called `.txt` is a PDF, and a page called `.xls` is HTML, as web servers like to call them. What no format reads
 is refused by its name and with a remedy.
@@ -31,9 +31,12 @@ _TYPES = {
 _OPEN_DOCUMENT = b"application/vnd.oasis.opendocument"
 
 
-def detect_format(document: str, data: bytes) -> Format:
-    """The format of `data`, found under the name `document`. Raises `DocumentError` for a container that nothing reads."""
-    named = format_by_name(document)
+def detect_format(document: str, data: bytes, stated: Format | None = None) -> Format:
+    """The format of `data`, found under the name `document` in a source that says it is `stated`.
+
+    Raises `DocumentError` for a container that nothing reads.
+    """
+    named = stated or format_by_name(document)
     head = data[:_HEAD_BYTES]
     if _PDF.match(head.lstrip()) or (named is formats.PDF and _PDF.search(head)):
         return formats.PDF

@@ -9,24 +9,28 @@ from pathlib import PurePosixPath
 
 from rag_assets.errors import DocumentError
 from rag_assets.reading.content import Content
+from rag_assets.reading.content_type import parse_content_type
+from rag_assets.reading.decoding import as_utf8
 from rag_assets.reading.detecting import detect_format
 from rag_assets.reading.formats import TEXT, Format, format_by_name
 from rag_assets.records import Document
 
-READER_VERSION = "2"
+READER_VERSION = "3"
 """Part of every document's fingerprint: raised when the same bytes are read into another document."""
 
 
-def read_document(document: str, data: bytes) -> Document:
+def read_document(document: str, data: bytes, content_type: str | None = None) -> Document:
     """Read `data`, found at the posix path `document` inside its corpus. A blank file is a document with blank text.
 
-    Raises `DocumentError` when the bytes cannot be read: retryable when the format's extra is not installed.
+    `content_type` is what the source says of it, as the header of HTTP does; its bytes may tell better. Raises
+    `DocumentError` when the bytes cannot be read: retryable when the format's extra is not installed.
     """
+    stated = parse_content_type(content_type)
     if data and not data.isspace():
-        kind = detect_format(document, data)
-        content = _read(kind, data)
+        kind = detect_format(document, data, stated.kind)
+        content = _read(kind, data if kind.container else as_utf8(data, stated.charset))
     else:
-        kind = format_by_name(document) or TEXT
+        kind = stated.kind or format_by_name(document) or TEXT
         content = Content("") if kind.container else _read(kind, data)
     return Document(
         document=document,

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from rag_assets.errors import DocumentError
-from rag_assets.reading.archives import check_archive, open_archive, parse_part, read_part
+from rag_assets.reading.archives import open_checked, parse_part, read_part
 from rag_assets.reading.content import Content, clean, one_line
 from rag_assets.reading.decoding import decode
 from rag_assets.reading.html import page_content
@@ -19,8 +19,7 @@ _KEYS = {"creator": "author", "language": "language", "publisher": "publisher", 
 
 def read(data: bytes) -> Content:
     """`data` as Markdown, titled as its metadata say."""
-    check_archive(data)
-    with open_archive(data) as archive:
+    with open_checked(data) as archive:
         names = set(archive.namelist())
         if "META-INF/encryption.xml" in names and "META-INF/rights.xml" in names:
             raise DocumentError("it is protected by digital rights management; exclude it in corpora.yaml")

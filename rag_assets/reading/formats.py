@@ -90,14 +90,18 @@ FORMATS = (
 )
 
 BY_ENDING: Mapping[str, Format] = {ending: kind for kind in FORMATS for ending in kind.endings.split()}
+BY_MIME: Mapping[str, Format] = {kind.mime: kind for kind in FORMATS}
 
 INCLUDE = tuple(f"**/*{ending}" for ending in BY_ENDING)
 """A glob for every ending that can be read: what a corpus includes unless it says otherwise."""
 
 
 def format_by_name(document: str) -> Format | None:
-    """The format that the ending of the path `document` promises, None for an ending that is not in the list."""
-    return BY_ENDING.get(PurePosixPath(document).suffix.lower())
+    """The format that the ending of the path `document` promises, None for an ending that is not in the list.
+
+    A path that ends in a slash has none: the first page of `docs.rs` is no program in Rust.
+    """
+    return None if document.endswith("/") else BY_ENDING.get(PurePosixPath(document).suffix.lower())
 
 
 def markup_of(document: str) -> Markup:

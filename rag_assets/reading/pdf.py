@@ -17,6 +17,7 @@ from rag_assets.reading.pages import join_pages
 from rag_assets.reading.pdf_lines import Line, lines_of, page_blocks, without_running_lines
 
 _DAMAGED = "it is no PDF that can be opened: cut short or damaged; copy it again, or open it and save it anew"
+_PROPERTIES = ("Title", "Author", "Subject", "Keywords")
 _CONTENTS = ("contents", "table of contents", "index")
 _NOTHING = ("", "anonymous", "unspecified", "unknown")
 _ONE_AT_A_TIME = threading.Lock()  # PDFium is not safe in two threads
@@ -35,7 +36,7 @@ def read(data: bytes) -> Content:
                 raise DocumentError(PROTECTED) from None
             raise DocumentError(_DAMAGED) from None
         try:
-            named = pdf.get_metadata_dict(skip_empty=True)
+            named = {key: one_line(pdf.get_metadata_value(key)) for key in _PROPERTIES}
             pages = [_lines(pdf, number) for number in range(len(pdf))]
         finally:
             pdf.close()
@@ -48,22 +49,17 @@ def read(data: bytes) -> Content:
             f"it holds no text on {where}, only pictures or nothing; run OCR on it first (ocrmypdf adds the text),"
             " or exclude it in corpora.yaml"
         )
-    content = _content([page or [] for page in pages], {key: one_line(value) for key, value in named.items()})
+    content = _content([page or [] for page in pages], named)
     return replace(content, lossy=len(sound) < len(pages))
 
 
 def _content(pages: Sequence[Sequence[Line]], named: dict[str, str]) -> Content:
     blocks = page_blocks(without_running_lines(pages))
     text, starts = join_pages(blocks)
-    title = named.get("Title", "")
-    title = "" if is_no_title(title) else title
+    title = "" if is_no_title(named["Title"]) else named["Title"]
     headings = [block.lstrip("# ") for page in blocks[:1] for block in page if block.startswith("#")]
     headings = [words for words in headings if words.lower() not in _CONTENTS]
-    metadata = {
-        key.lower(): named[key]
-        for key in ("Author", "Subject", "Keywords")
-        if named.get(key, "").lower() not in _NOTHING
-    }
+    metadata = {key.lower(): named[key] for key in _PROPERTIES[1:] if named[key].lower() not in _NOTHING}
     return Content(
         text,
         title=title or next(iter(headings), ""),

@@ -8,13 +8,13 @@ import ctypes
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfTextPage
 
-from rag_assets.reading.content import clean
+from rag_assets.reading.content import clean, is_clean
 from rag_assets.reading.markdown_writing import escape_tags, heading, prose_lines
 
 _HEADING_RATIO = 1.3  # to the size of most letters
@@ -28,12 +28,12 @@ _BOLD = re.compile(rb"bold|black|heavy|semib|demi|cmbx|sfbx|-b\b", re.IGNORECASE
 _DROPPED = "\ufffe"  # also what PDFium puts where it joins a word at a hyphen
 _BEYOND_LATIN = re.compile("[\u0250-\u1dff\u2c00-\ufefe]+")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-_BULLET = re.compile("^[•‣◦▪●○■□–\uf0b7\uf0a7]\\s*")
+_BULLETS = frozenset("•‣◦▪●○■□–\uf0b7\uf0a7")
+_BULLET = re.compile(f"^[{''.join(_BULLETS)}]\\s*")
 _SENTENCE_END = re.compile(r"[.!?:;。！？][\"'”’)\]]*\s*$")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of text, how high its letters are, where it starts, and its baselines, all in points from the lower left.
 
     A line that PDFium joined at a hyphen ends on a lower baseline (`bottom`) than it starts on (`top`).
@@ -49,77 +49,92 @@ class Line:
 
 def lines_of(page: PdfTextPage) -> list[Line]:
     """The lines of a page that are not blank, in PDFium's order."""
-    text = _repaired(page, page.get_text_range())
+    text = page.get_text_range()
+    letters = _Letters(page, text)
+    text = _repaired(letters, text)
+    sound = is_clean(text.replace("\r\n", "\n"))  # most pages are: no line need be looked at
     lines = []
     places = []
     start = 0
     for raw in text.split("\r\n"):
-        joined = _DROPPED in raw or "\x02" in raw
-        words = clean(raw.replace(_DROPPED, "").replace("\x02", "") if joined else raw).strip()
+        joined = not sound and (_DROPPED in raw or "\x02" in raw)
+        words = raw.strip() if sound else clean(raw.replace(_DROPPED, "").replace("\x02", "")).strip()
         if words:
             first, last = start + len(raw) - len(raw.lstrip()), start + len(raw.rstrip()) - 1
-            lines.append(_measured(page, words, first, last if joined else first))
+            left, top, size = letters.place(first)
+            bottom = letters.place(last)[1] if joined and last != first else top
+            lines.append(Line(words, size, left=left, top=top, bottom=bottom))
             places.append((first, last))
         start += len(raw) + 2
     common = Counter(line.size for line in lines).most_common(1)
     return [
-        _looked_at(page, line, *place) if line.size > common[0][0] * _BOLD_HEADING_RATIO else line
+        _looked_at(letters, line, *place) if line.size > common[0][0] * _BOLD_HEADING_RATIO else line
         for line, place in zip(lines, places, strict=True)
     ]
 
 
-def _looked_at(page: PdfTextPage, line: Line, first: int, last: int) -> Line:
+class _Letters:
+    """The characters of a page by their place in its text. PDFium is asked thousands of times, into the same memory."""
+
+    def __init__(self, page: PdfTextPage, text: str) -> None:
+        self._page = page.raw
+        # Characters that are not in the text are all that moves it against their list.
+        self._all_in_text = pdfium.FPDFText_CountChars(self._page) == len(text)
+        self._box = pdfium.FS_RECTF()
+        self._x, self._y = ctypes.c_double(), ctypes.c_double()
+
+    def place(self, position: int) -> tuple[float, float, float]:
+        """Left edge, baseline and height; heights to half a point."""
+        index = self._index(position)
+        pdfium.FPDFText_GetLooseCharBox(self._page, index, self._box)
+        pdfium.FPDFText_GetCharOrigin(self._page, index, self._x, self._y)
+        return self._x.value, self._y.value, round(abs(self._box.top - self._box.bottom) * 2) / 2
+
+    def is_bold(self, position: int) -> bool:
+        """Whether the name of the font says so."""
+        index = self._index(position)
+        name = ctypes.create_string_buffer(100)
+        pdfium.FPDFText_GetFontInfo(self._page, index, name, 100, ctypes.c_int())
+        return bool(_BOLD.search(name.value))
+
+    def is_noise(self, position: int) -> bool:
+        """Whether no table of the font explains the character."""
+        index = self._index(position)
+        return bool(pdfium.FPDFText_HasUnicodeMapError(self._page, index) == 1)
+
+    def _index(self, position: int) -> int:
+        if self._all_in_text:
+            return position
+        index: int = pdfium.FPDFText_GetCharIndexFromTextIndex(self._page, position)
+        return index
+
+
+def _looked_at(letters: _Letters, line: Line, first: int, last: int) -> Line:
     """A line that may be a heading: large to its end, not only in its initial, and perhaps bold."""
-    index = pdfium.FPDFText_GetCharIndexFromTextIndex(page, last)
-    size = min(line.size, _character(page, index)[2])
-    return replace(line, size=size, bold=_is_bold(page, pdfium.FPDFText_GetCharIndexFromTextIndex(page, first)))
+    return line._replace(size=min(line.size, letters.place(last)[2]), bold=letters.is_bold(first))
 
 
-def _repaired(page: PdfTextPage, text: str) -> str:
-    """`text` of `page`, of the same length, without two faults of PDFium in scripts that are not Latin.
+def _repaired(letters: _Letters, text: str) -> str:
+    """`text` of a page, of the same length, without two faults of PDFium in scripts that are not Latin.
 
     Characters of glyphs that no table explains are noise. And where one glyph stands for several letters that are
     written from right to left, PDFium has them backwards; they are known by their common origin.
     """
-    if not _BEYOND_LATIN.search(text):
+    if text.isascii() or not _BEYOND_LATIN.search(text):
         return text
-    letters = list(text)
+    mended = list(text)
     for run in _BEYOND_LATIN.finditer(text):
         places = range(run.start(), run.end())
-        indices = [pdfium.FPDFText_GetCharIndexFromTextIndex(page, place) for place in places]
-        for place, index in zip(places, indices, strict=True):
-            if pdfium.FPDFText_HasUnicodeMapError(page, index) == 1:
-                letters[place] = _DROPPED
+        for place in places:
+            if letters.is_noise(place):
+                mended[place] = _DROPPED
         if _RIGHT_TO_LEFT.search(run[0]):
-            origins = zip(places, (_character(page, index)[:2] for index in indices), strict=True)
+            origins = [(place, letters.place(place)[:2]) for place in places]
             for _, group in groupby(origins, key=lambda placed: placed[1]):
                 glyph = [place for place, _ in group]
-                if sum(letters[place].isalpha() for place in glyph) > 1:
-                    letters[glyph[0] : glyph[-1] + 1] = letters[glyph[0] : glyph[-1] + 1][::-1]
-    return "".join(letters)
-
-
-def _measured(page: PdfTextPage, words: str, first: int, last: int) -> Line:
-    left, top, size = _character(page, pdfium.FPDFText_GetCharIndexFromTextIndex(page, first))
-    bottom = top
-    if last != first:
-        _, bottom, _ = _character(page, pdfium.FPDFText_GetCharIndexFromTextIndex(page, last))
-    return Line(words, size, left=left, top=top, bottom=bottom)
-
-
-def _character(page: PdfTextPage, index: int) -> tuple[float, float, float]:
-    """Left edge, baseline and height of a character; heights to half a point."""
-    box = pdfium.FS_RECTF()
-    x, y = ctypes.c_double(), ctypes.c_double()
-    pdfium.FPDFText_GetLooseCharBox(page, index, box)
-    pdfium.FPDFText_GetCharOrigin(page, index, x, y)
-    return x.value, y.value, round(abs(box.top - box.bottom) * 2) / 2
-
-
-def _is_bold(page: PdfTextPage, index: int) -> bool:
-    name = ctypes.create_string_buffer(100)
-    pdfium.FPDFText_GetFontInfo(page, index, name, 100, ctypes.c_int())
-    return bool(_BOLD.search(name.value))
+                if sum(mended[place].isalpha() for place in glyph) > 1:
+                    mended[glyph[0] : glyph[-1] + 1] = mended[glyph[0] : glyph[-1] + 1][::-1]
+    return "".join(mended)
 
 
 def without_running_lines(pages: Sequence[Sequence[Line]]) -> list[list[Line]]:
@@ -152,12 +167,13 @@ def _shape(line: Line) -> str:
 
 def page_blocks(pages: Sequence[Sequence[Line]]) -> list[list[str]]:
     """The Markdown blocks of each page."""
-    sizes: Counter[float] = Counter()
+    letters: Counter[float] = Counter()
     for page in pages:
         for line in page:
-            sizes[line.size] += len(line.text)
-    body = sizes.most_common(1)[0][0] if sizes else 0.0
-    levels = {size: level for level, size in enumerate(sorted(_heading_sizes(pages, body), reverse=True), 1)}
+            letters[line.size] += len(line.text)
+    body = letters.most_common(1)[0][0] if letters else 0.0
+    large = {line.size for page in pages for line in page if line.size > body and _is_heading(line, body)}
+    levels = {size: level for level, size in enumerate(sorted(large, reverse=True), 1)}
     pitch = _usual_pitch(pages)
     return [list(_blocks(page, levels, body, pitch)) for page in pages]
 
@@ -168,16 +184,14 @@ def _is_heading(line: Line, body: float) -> bool:
     return large and len(line.text) <= _MAX_HEADING and any(letter.isalpha() for letter in line.text)
 
 
-def _heading_sizes(pages: Sequence[Sequence[Line]], body: float) -> set[float]:
-    return {line.size for page in pages for line in page if _is_heading(line, body)}
-
-
 def _usual_pitch(pages: Sequence[Sequence[Line]]) -> float:
     pitches = Counter(
-        round(before.bottom - after.top)
-        for page in pages
-        for before, after in pairwise(page)
-        if before.bottom > after.top and before.size == after.size
+        [
+            round(before.bottom - after.top)
+            for page in pages
+            for before, after in pairwise(page)
+            if before.bottom > after.top and before.size == after.size
+        ]
     )
     return float(pitches.most_common(1)[0][0]) if pitches else 0.0
 
@@ -193,18 +207,18 @@ def _blocks(page: Sequence[Line], levels: dict[float, int], body: float, pitch: 
 
 
 def _level(line: Line, levels: dict[float, int], body: float) -> int:
-    return levels[line.size] if _is_heading(line, body) else 0
+    return levels[line.size] if line.size > body and _is_heading(line, body) else 0
 
 
 def _with_bullets(page: Sequence[Line]) -> Iterator[Line]:
     """Bullets become Markdown's; one that stands alone belongs to the line after it."""
     alone: Line | None = None
     for line in page:
-        words = _BULLET.sub("", line.text)
+        words = _BULLET.sub("", line.text) if line.text[:1] in _BULLETS else line.text
         if not words:
             alone = line
         elif alone or words != line.text:
-            yield replace(alone or line, text=f"- {words}", bottom=line.bottom, size=line.size, bold=line.bold)
+            yield (alone or line)._replace(text=f"- {words}", bottom=line.bottom, size=line.size, bold=line.bold)
             alone = None
         else:
             yield line
@@ -224,13 +238,15 @@ def _paragraphs(lines: Sequence[Line], pitch: float) -> Iterator[list[Line]]:
 def _begins_paragraph(before: Line, line: Line, pitch: float) -> bool:
     if not pitch:
         return False
-    ended = bool(_SENTENCE_END.search(before.text))
     gap = before.bottom - line.top
     if gap < 0:  # the next column, or a text box
-        return ended
+        return _ends_sentence(before)
     if gap > _GAP * max(pitch, line.size):
         return True
     if line.text.startswith("- "):  # lists are indented, and stay together
         return False
-    indent = line.left - before.left
-    return ended and 0.6 * line.size < indent < 4 * line.size
+    return 0.6 * line.size < line.left - before.left < 4 * line.size and _ends_sentence(before)
+
+
+def _ends_sentence(line: Line) -> bool:
+    return bool(_SENTENCE_END.search(line.text))

@@ -33,6 +33,7 @@ class Entry:
 class Listing:
     """All documents of a corpus by name, and what was seen but cannot be a document now: (name, reason).
 
+    A refused name that ends in a slash is a folder that cannot be looked into; what is known below it is not gone.
     `clock_tolerance` is how far the clock behind the times of modification may be from ours.
     """
 
@@ -43,19 +44,23 @@ class Listing:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """The bytes of one document, all of one moment: not before `read_at`. Its entry is no younger than its bytes."""
+    """The bytes of one document, all of one moment: not before `read_at`. Its entry is no younger than its bytes.
+
+    `content_type` is what the source says of them, as the header of HTTP does, None where it says nothing.
+    """
 
     entry: Entry
     data: bytes
     uri: str
     read_at: datetime
+    content_type: str | None = None
 
 
 class Source(Protocol):
     """A set of documents that can be listed and read. Names are POSIX paths below the root of the corpus."""
 
     def list(self) -> Listing:
-        """Every document now. Raises `SourceError` when the listing is not whole."""
+        """Every document now. Raises `SourceError` when the listing is not whole and what it lacks is not in `refused`."""
         ...
 
     def read(self, document: str) -> SourceFile:

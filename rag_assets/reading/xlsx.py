@@ -28,7 +28,10 @@ def read(data: bytes) -> Content:
         raise DocumentError(PROTECTED) from None
     blocks = []
     for name in workbook.sheet_names:
-        rows = [[_written(value) for value in row] for row in workbook.get_sheet_by_name(name).iter_rows()]
+        rows = [
+            [value.strip() if type(value) is str else _written(value) for value in row]
+            for row in workbook.get_sheet_by_name(name).iter_rows()
+        ]
         parts = [part for part in _parts(rows) if part]
         blocks += [heading(2, name), *parts] if parts else []
     metadata = {key: value for key, value in named.items() if key != "title"}
@@ -37,11 +40,11 @@ def read(data: bytes) -> Content:
 
 def _parts(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Tables, and the titles above them: a lone cell at the top, or after a blank row, in a sheet of several columns."""
+    counts = [len(row) - row.count("") for row in rows]
+    wide = max(counts, default=0) > 1
     pending: list[Sequence[str]] = []
-    wide = any(_filled(row) > 1 for row in rows)
     after_blank = True
-    for row in rows:
-        filled = _filled(row)
+    for row, filled in zip(rows, counts, strict=True):
         if filled == 1 and wide and after_blank:
             yield table(pending)
             pending = []
@@ -53,20 +56,12 @@ def _parts(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield table(pending)
 
 
-def _filled(row: Sequence[str]) -> int:
-    return sum(1 for value in row if value)
-
-
 def _written(value: object) -> str:
     """A cell as a person would write it: no `.0` behind whole numbers, no midnight behind dates."""
-    match value:
-        case str():
-            return value.strip()
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case float():
-            return f"{value:.15g}"
-        case datetime.datetime():
-            return str(value.date()) if value.time() == datetime.time() else value.isoformat(" ")
-        case _:
-            return str(value)
+    if type(value) is float:
+        return f"{value:.15g}"
+    if type(value) is bool:
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, datetime.datetime):
+        return str(value.date()) if value.time() == datetime.time() else value.isoformat(" ")
+    return str(value)

@@ -39,6 +39,12 @@ def median(repeats: int, measure: Callable[[], float]) -> float:
     return statistics.median(measure() for _ in range(repeats))
 
 
+def medians_in_turn(repeats: int, *measures: Callable[[], float]) -> list[float]:
+    """The median of `repeats` of each of `measures`, which take turns: what else the machine does meets them alike."""
+    rounds = [[measure() for measure in measures] for _ in range(repeats)]
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
 def python_seconds(*arguments: str, environment: Mapping[str, str] | None = None) -> float:
     """Wall seconds of a fresh Python with `arguments`, from its start to its end. Raises when it fails."""
     command = [sys.executable, *arguments]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DocumentError
-from rag_assets.reading.archives import Bounds, check_archive
+from rag_assets.reading.archives import Bounds, open_checked
 from rag_assets.reading.documents import read_document
 from rag_assets.reading.formats import BY_ENDING
 from rag_assets_tests.reading.making import archive, docx, epub, lines, pdf, word, xlsx
@@ -42,11 +42,11 @@ def test_what_an_archive_says_of_its_sizes_is_not_believed():
     with zipfile.ZipFile(io.BytesIO(liar)) as claimed:
         assert claimed.getinfo("a.xml").file_size == 1000
     with pytest.raises(DocumentError, match="unpack to more than"):
-        check_archive(liar, Bounds(total=2_000_000))
+        open_checked(liar, Bounds(total=2_000_000))
 
 
 def test_an_archive_of_sound_size_passes():
-    check_archive(archive({"a.xml": b" " * 3_000_000, "b.png": bytes(100)}))
+    open_checked(archive({"a.xml": b" " * 3_000_000, "b.png": bytes(100)}))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,8 @@ def test_an_archive_of_sound_size_passes():
         ("a.docx", docx("", {"word/document.xml": ENTITIES})),
         ("a.xlsx", archive({"xl/workbook.xml": ENTITIES})),
         ("a.pptx", archive({"ppt/presentation.xml": ENTITIES.decode().encode("utf-16")})),
+        ("a.docx", docx("", {"word/document.xml": b"<?xml version='1.0'?>\n<!--" + b" " * 5000 + b"-->" + ENTITIES})),
+        ("a.docx", docx("", {"word/document.xml": b"<!--" + b" " * (2 << 20) + b"-->" + ENTITIES})),
     ],
 )
 def test_entities_in_an_office_file_are_not_expanded(name, data):

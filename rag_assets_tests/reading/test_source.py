@@ -150,24 +150,65 @@ def test_an_empty_root_is_an_empty_listing(tmp_path: Path):
     assert source_of(tmp_path).list().entries == {}
 
 
-def test_a_folder_that_cannot_be_opened_fails_the_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write(tmp_path, "a.md", "locked/b.md")
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of folders that nobody may look into; root may look into all."""
+    names: set[str] = set()
     real = os.scandir
 
     def refuse(path: Path) -> object:
-        if Path(path).name == "locked":
+        if Path(path).name in names:
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
     monkeypatch.setattr("rag_assets.reading.sources.folder.os.scandir", refuse)
+    return names
+
+
+def test_a_folder_that_cannot_be_looked_into_is_told_and_the_others_are_read(tmp_path: Path, locked: set[str]):
+    """One such folder stopped the whole corpus."""
+    write(tmp_path, "a.md", "locked/b.md", "z/c.md")
+    locked.add("locked")
+    found = source_of(tmp_path).list()
+    assert list(found.entries) == ["a.md", "z/c.md"]
+    assert found.refused == [
+        ("locked/", "it cannot be looked into: Permission denied; what is known of it is kept"),
+    ]
+
+
+def test_a_root_that_cannot_be_looked_into_fails_the_listing(tmp_path: Path, locked: set[str]):
+    write(tmp_path, "a.md")
+    locked.add(tmp_path.name)
     with pytest.raises(
         SourceError, match=r"cannot be listed: .*Permission denied.*Nothing that is indexed was touched"
     ):
         source_of(tmp_path).list()
 
 
-def test_folders_deeper_than_can_be_walked_fail_the_listing(tmp_path: Path):
+def test_documents_below_a_folder_that_cannot_be_looked_into_are_not_removed(tmp_path: Path, locked: set[str]):
+    bench = make_workbench(tmp_path)
+    for name in ("a.md", "gone.md", "locked/b.md", "lockedout.md"):
+        bench.write(name, "Words.")
+    bench.ingest()
+    locked.add("locked")
+    (bench.folder / "gone.md").unlink()
+    (bench.folder / "lockedout.md").unlink()
+    assert bench.scan().removed == ["gone.md", "lockedout.md"]
+    locked.clear()
+    (bench.folder / "locked/b.md").unlink()
+    assert bench.scan().removed == ["gone.md", "locked/b.md", "lockedout.md"]
+
+
+def test_an_excluded_folder_is_not_looked_into(tmp_path: Path, locked: set[str]):
+    write(tmp_path, "a.md", "locked/b.md", "x/locked/c.md", "lockedout/d.md")
+    locked.add("locked")
+    found = source_of(tmp_path, exclude=["**/locked/**"]).list()
+    assert (list(found.entries), found.refused) == (["a.md", "lockedout/d.md"], [])
+
+
+def test_a_folder_that_may_contain_itself_is_passed_over(tmp_path: Path):
     """It was a RecursionError with a page of traceback."""
+    write(tmp_path, "a.md")
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(1_200):
         os.mkdir("d", dir_fd=here)
@@ -175,9 +216,12 @@ def test_folders_deeper_than_can_be_walked_fail_the_listing(tmp_path: Path):
         os.close(here)
         here = below
     os.close(here)
-    with pytest.raises(SourceError, match="cannot be listed"):
-        source_of(tmp_path).list()
+    found = source_of(tmp_path).list()
     subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)  # pytest cannot: it stumbles over the depth as well
+    assert list(found.entries) == ["a.md"]
+    assert found.refused == [
+        ("d/" * 101, "it is deeper than 100 folders, and may contain itself; exclude it by what is above it")
+    ]
 
 
 def test_a_file_is_read_with_its_entry_and_its_address(tmp_path: Path):

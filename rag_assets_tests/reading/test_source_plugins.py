@@ -37,7 +37,7 @@ def export(tmp_path: Path) -> Path:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, export: Path) -> Workbench:
     """A corpus that the plugin of the manual reads."""
-    [code] = re.findall(r"```python\n(.*?)```", MANUAL, re.DOTALL)
+    [code] = [code for code in re.findall(r"```python\n(.*?)```", MANUAL, re.DOTALL) if "class CmsSource" in code]
     module = ModuleType("notes_cms")
     exec(code, module.__dict__)
     monkeypatch.setitem(sys.modules, "notes_cms", module)

@@ -12,6 +12,7 @@ import pytest
 
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import DocumentError, SourceError
+from rag_assets.reading.documents import read_document
 from rag_assets.reading.source import Source, open_source
 from rag_assets_tests.reading.website import OLD, Answer, Website
 from rag_assets_tests.workbench import Workbench, make_workbench
@@ -25,13 +26,9 @@ def site() -> Iterator[Website]:
         yield site
 
 
-@pytest.fixture(autouse=True)
-def _waits_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_assets.reading.sources.fetching._FIRST_WAIT_SECONDS", 0.01)
-
-
 def opened(source: dict[str, Any], **keys: Any) -> Source:
-    return open_source(CorpusSettings.model_validate({"name": "site", "source": source, **keys}))
+    quick = {"first_wait_seconds": 0.01, **source}
+    return open_source(CorpusSettings.model_validate({"name": "site", "source": quick, **keys}))
 
 
 def pages(site: Website, *paths: str, **keys: Any) -> Source:
@@ -428,3 +425,39 @@ def test_a_huge_page_is_set_aside_once_and_then_waits(bench: Workbench, site: We
     assert bench.scan().pending == []
     bench.configure(max_bytes=3_000)
     assert bench.scan().pending == [f"{site.host}/a"]
+
+
+# What the server says of a page.
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "body", "mime", "text"),
+    [
+        ("/terms", "text/markdown; charset=utf-8", b"# Terms", "text/markdown", "# Terms"),
+        ("/terms", "text/html", b"<h1>Terms</h1><p>Pay.", "text/html", "# Terms\n\nPay.\n"),
+        ("/index.php", "text/html", b"<!doctype html><h1>Terms</h1>", "text/html", "# Terms\n"),
+        ("/blob/a.md", "text/html", b"<!doctype html><h1>Terms</h1>", "text/html", "# Terms\n"),
+        ("/raw/a.md", "text/plain", b"# Terms", "text/markdown", "# Terms"),
+        ("/raw/a.md", "application/octet-stream", b"# Terms", "text/markdown", "# Terms"),
+        ("/a", "TEXT/HTML; Charset=ISO-8859-2", b"<p>\xa3\xf3d\xbc", "text/html", "Łódź\n"),
+        ("/a", "text/html; charset=iso-8859-1", "<p>Łódź".encode(), "text/html", "Łódź\n"),
+        ("/a", "text/plain; charset=nonsense", b"Terms", "text/plain", "Terms"),
+        ("/a", "application/x-yaml", b"a: 1", "application/yaml", "a: 1"),
+        ("/a", "; ;=", b"Terms", "text/plain", "Terms"),
+    ],
+)
+def test_what_a_server_says_of_a_page_decides_where_its_bytes_do_not(
+    site: Website, path: str, content_type: str, body: bytes, mime: str, text: str
+):
+    """A page at /index.php was read as a program, and one without an ending as plain text."""
+    site.put(path, body, headers={"ETag": '"1"', "Content-Type": content_type})
+    (name,) = names(source := pages(site, path))
+    file = source.read(name)
+    document = read_document(name, file.data, file.content_type)
+    assert (document.mime, document.text) == (mime, text)
+
+
+def test_a_host_is_no_ending():
+    """The first page of docs.rs was read as a program in Rust."""
+    assert read_document("docs.rs/", b"Words of a page.").mime == "text/plain"
+    assert read_document("docs.rs/", b"<!doctype html><p>Words").mime == "text/html"

@@ -19,15 +19,13 @@ from typing import TypeVar
 import httpx2
 import tenacity
 
+from rag_assets.calling.failures import asked_to_wait
 from rag_assets.config import WebSettings
 from rag_assets.reading.sources.addresses import host_of_url
 
 T = TypeVar("T")
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
 _GONE = {404, 410}
-_FIRST_WAIT_SECONDS = 0.5
-# A server that asks for a longer wait is left alone until the next scan.
-_LONGEST_WAIT_SECONDS = 20.0
 _MAX_REDIRECTS = 10
 # So many failures in a row, and the other pages of a host are not asked for.
 _FAILURES_OF_A_HOST = 5
@@ -62,12 +60,13 @@ class _PassingError(PageError):
 
 @dataclass(frozen=True)
 class Page:
-    """What a server tells of a page. `modified` is its Last-Modified; `data` is None where only the headers were asked
-    for, and `revision` then None where they tell nothing of the content."""
+    """What a server tells of a page. `modified` is its Last-Modified and `content_type` its Content-Type; `data` is None
+    where only the headers were asked for, and `revision` then None where they tell nothing of the content."""
 
     revision: str | None
     modified: datetime | None
     data: bytes | None = None
+    content_type: str | None = None
 
 
 class Fetcher:
@@ -97,13 +96,13 @@ class Fetcher:
         with self._open("HEAD", url) as response:
             if response.is_success:
                 return _page(response)
-            _raise_if_passing(response)
+            self._raise_if_passing(response)
         return None
 
     def _get(self, url: str, max_bytes: int, *, stop_at_headers: bool = False) -> Page:
         deadline = time.monotonic() + self._settings.timeout_seconds
         with self._open("GET", url) as response:
-            _raise_if_passing(response)
+            self._raise_if_passing(response)
             if response.status_code in _GONE:
                 raise PageGoneError(f"the server answers {_status(response)}")
             if not response.is_success:
@@ -113,7 +112,7 @@ class Fetcher:
                 return page
             data = self._body(response, deadline, max_bytes)
         revision = page.revision or f"sha256:{hashlib.sha256(data).hexdigest()}"
-        return Page(revision, page.modified, data)
+        return Page(revision, page.modified, data, response.headers.get("Content-Type"))
 
     def _body(self, response: httpx2.Response, deadline: float, max_bytes: int) -> bytes:
         announced = response.headers.get("Content-Length", "")
@@ -135,7 +134,7 @@ class Fetcher:
             raise PageError(f"{host} failed {_FAILURES_OF_A_HOST} times in a row, and is left alone for now")
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_PassingError),
-            wait=_wait,
+            wait=self._wait,
             stop=tenacity.stop_after_attempt(self._settings.max_retries + 1),
             reraise=True,
         )
@@ -148,6 +147,23 @@ class Fetcher:
         with self._lock:
             self._failures[host] = 0
         return result
+
+    def _raise_if_passing(self, response: httpx2.Response) -> None:
+        """A server that asks for a longer wait than the longest is left alone until the next scan."""
+        if response.status_code not in _PASSING:
+            return
+        wait_seconds = asked_to_wait(response.headers)
+        reason = f"the server answers {_status(response)}"
+        if wait_seconds is not None and wait_seconds > self._settings.longest_wait_seconds:
+            raise PageError(f"{reason} and asks to be left alone for {wait_seconds:.0f} s")
+        raise _PassingError(reason, wait_seconds)
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, _PassingError) and error.wait_seconds is not None:
+            return error.wait_seconds
+        doubled = self._settings.first_wait_seconds * 2.0 ** (state.attempt_number - 1)
+        return min(doubled, self._settings.longest_wait_seconds)
 
     @contextmanager
     def _open(self, method: str, url: str) -> Iterator[httpx2.Response]:
@@ -188,33 +204,6 @@ def _page(response: httpx2.Response) -> Page:
     if modified and answered and (answered - modified).total_seconds() > _STRONG_AFTER_SECONDS:
         return Page(f"modified:{modified.isoformat()}", modified)
     return Page(None, modified)
-
-
-def _raise_if_passing(response: httpx2.Response) -> None:
-    if response.status_code not in _PASSING:
-        return
-    wait_seconds = _retry_after(response.headers.get("Retry-After"))
-    reason = f"the server answers {_status(response)}"
-    if wait_seconds is not None and wait_seconds > _LONGEST_WAIT_SECONDS:
-        raise PageError(f"{reason} and asks to be left alone for {wait_seconds:.0f} s")
-    raise _PassingError(reason, wait_seconds)
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, _PassingError) and error.wait_seconds is not None:
-        return error.wait_seconds
-    return min(_FIRST_WAIT_SECONDS * 2.0 ** (state.attempt_number - 1), _LONGEST_WAIT_SECONDS)
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from a header that holds seconds or a moment; None where it says nothing."""
-    if value is None:
-        return None
-    if value.strip().isdigit():
-        return float(value)
-    moment = _moment(value)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds()) if moment else None
 
 
 def _moment(value: str | None) -> datetime | None:

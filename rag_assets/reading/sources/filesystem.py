@@ -14,7 +14,7 @@ from rag_assets.config import CorpusSettings
 from rag_assets.errors import DocumentError, RagAssetsError, SourceError
 from rag_assets.reading.source import Entry, Listing, SourceFile
 from rag_assets.reading.sources.describing import describe
-from rag_assets.reading.sources.naming import check_name, is_hidden, too_large, wanted
+from rag_assets.reading.sources.naming import DEEPEST, TOO_DEEP, check_name, is_hidden, too_large, wanted
 from rag_assets.reading.sources.options import storage_options
 from rag_assets.reading.sources.plugins import plugin_schemes
 from rag_assets.reading.sources.schemes import SCHEMES, Scheme, credentials_of, scheme_of
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _CLOCK_TOLERANCE = timedelta(minutes=10)
 # A store may read a file this large in several pieces, so it is looked at again after reading.
 _IN_ONE_PIECE = 5_000_000
-# Deeper than this, a folder is taken for one that contains itself.
-_DEEPEST = 100
 _REFUSED = re.compile(r"credential|forbidden|unauthori[sz]ed|access ?denied|\b40[13]\b", re.IGNORECASE)
 _UNTOUCHED = "Nothing that is indexed was touched"
 
@@ -136,13 +134,27 @@ class FilesystemSource:
             below = files.find(root, detail=True)
             seen = iter(below.values()) if isinstance(below, dict) else map(files.info, below)
         else:
-            seen = _walk(files, root)
+            seen = self._walk(files, root)
         found = [info for info in seen if info["type"] != "directory" and not str(info["name"]).endswith("/")]
         if any(str(info["name"]).strip("/") == root.strip("/") for info in found):
             raise NotADirectoryError(root)
         if not found:
             self._check_root(files, root)
         return found
+
+    def _walk(self, files: "AbstractFileSystem", root: str) -> Iterator[Mapping[str, Any]]:
+        """Everything below `root`, folder by folder. fsspec's own walk passes over folders that it cannot list."""
+        waiting = [(root, 0)]
+        while waiting:
+            folder, depth = waiting.pop()
+            if depth > DEEPEST:
+                raise RecursionError(f"{folder}: {TOO_DEEP}")
+            for info in files.ls(folder, detail=True):
+                path = str(info["name"]).rstrip("/")
+                if info["type"] != "directory":
+                    yield info
+                elif path != folder.rstrip("/") and self._wanted.has_room_in(_below(root, path)):
+                    waiting.append((path, depth + 1))
 
     def _check_root(self, files: "AbstractFileSystem", root: str) -> None:
         """Raise what the client raises when the root cannot be seen. A bucket has no folders: a prefix without objects is
@@ -192,21 +204,6 @@ class FilesystemSource:
             if isinstance(error, PermissionError) or _REFUSED.search(f"{type(error).__name__} {said}"):
                 remedy = f"check {setting}, and the credentials in the environment: {credentials_of(self._store)}"
             raise SourceError(f"{where} {problem}: {said}; {remedy}. {_UNTOUCHED}") from error
-
-
-def _walk(files: "AbstractFileSystem", root: str) -> Iterator[Mapping[str, Any]]:
-    """Everything below `root`, folder by folder. fsspec's own walk passes over folders that it cannot list."""
-    waiting = [(root, 0)]
-    while waiting:
-        folder, depth = waiting.pop()
-        if depth > _DEEPEST:
-            raise RecursionError(f"{folder} is deeper than {_DEEPEST} folders; it may contain itself through a link")
-        for info in files.ls(folder, detail=True):
-            path = str(info["name"]).rstrip("/")
-            if info["type"] != "directory":
-                yield info
-            elif path != folder.rstrip("/") and not is_hidden(_below(root, path)):
-                waiting.append((path, depth + 1))
 
 
 def _below(root: str, path: str) -> str:

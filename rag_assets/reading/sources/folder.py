@@ -8,7 +8,7 @@ from pathlib import Path
 from rag_assets.config import MAX_BYTES
 from rag_assets.errors import DocumentError, SourceError
 from rag_assets.reading.source import Entry, Listing, SourceFile
-from rag_assets.reading.sources.naming import check_name, too_large, wanted
+from rag_assets.reading.sources.naming import DEEPEST, TOO_DEEP, check_name, too_large, wanted
 
 
 class FolderSource:
@@ -32,16 +32,11 @@ class FolderSource:
                 f"corpus {self._name}: its folder {self._root} {what}; create it, or correct"
                 f" corpora.{self._name}.source. Nothing that is indexed was touched"
             )
-        try:
-            for name, entry in self._walk(self._root, ""):
-                if isinstance(entry, str):
-                    refused.append((name, entry))
-                else:
-                    entries[name] = entry
-        except (OSError, RecursionError) as error:
-            raise SourceError(
-                f"corpus {self._name}: its folder cannot be listed: {error}. Nothing that is indexed was touched"
-            ) from error
+        for name, entry in self._walk(self._root, "", 0):
+            if isinstance(entry, str):
+                refused.append((name, entry))
+            else:
+                entries[name] = entry
         return Listing(entries=entries, refused=refused)
 
     def read(self, document: str) -> SourceFile:
@@ -74,24 +69,45 @@ class FolderSource:
             read_at=read_at,
         )
 
-    def _walk(self, folder: Path, prefix: str) -> Iterator[tuple[str, Entry | str]]:
-        with os.scandir(folder) as found:
-            for item in sorted(found, key=lambda item: item.name):
-                if item.name.startswith("."):
-                    continue
-                name = prefix + item.name
-                if item.is_dir(follow_symlinks=False):
-                    yield from self._walk(Path(item.path), f"{name}/")
-                elif name in self._wanted:
+    def _walk(self, folder: str | Path, prefix: str, depth: int) -> Iterator[tuple[str, Entry | str]]:
+        """What is below `folder`. One of its folders that cannot be looked into is refused; the others are."""
+        try:
+            with os.scandir(folder) as found:
+                items = sorted(found, key=lambda item: item.name)
+        except FileNotFoundError:
+            if prefix:  # it vanished while the folder above was read
+                return
+            raise self._unlisted("it is gone") from None
+        except OSError as error:
+            if not prefix:
+                raise self._unlisted(str(error)) from error
+            yield _shown(prefix), f"it cannot be looked into: {error.strerror or error}; what is known of it is kept"
+            return
+        for item in items:
+            if item.name.startswith("."):
+                continue
+            name = prefix + item.name
+            if not item.is_dir(follow_symlinks=False):
+                if name in self._wanted:
                     yield from _entry(name, item)
+            elif self._wanted.has_room_in(name):
+                if depth == DEEPEST:
+                    yield _shown(f"{name}/"), TOO_DEEP
+                else:
+                    yield from self._walk(item.path, f"{name}/", depth + 1)
+
+    def _unlisted(self, reason: str) -> SourceError:
+        return SourceError(
+            f"corpus {self._name}: its folder cannot be listed: {reason}; check its permissions. Nothing that is indexed"
+            " was touched"
+        )
 
 
 def _entry(name: str, item: "os.DirEntry[str]") -> Iterator[tuple[str, Entry | str]]:
     try:
         name.encode()
     except UnicodeEncodeError:
-        shown = os.fsencode(name).decode("utf-8", "backslashreplace")
-        yield shown, "its name is not valid UTF-8; rename it"
+        yield _shown(name), "its name is not valid UTF-8; rename it"
         return
     try:
         stat = item.stat()
@@ -102,3 +118,8 @@ def _entry(name: str, item: "os.DirEntry[str]") -> Iterator[tuple[str, Entry | s
         return
     if item.is_file():
         yield name, Entry(document=name, bytes=stat.st_size, modified_ns=stat.st_mtime_ns)
+
+
+def _shown(name: str) -> str:
+    """`name` as it can be printed, whatever its bytes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -14,19 +14,31 @@ class Wanted:
 
     include: re.Pattern[str]
     exclude: re.Pattern[str]
+    closed: re.Pattern[str]
 
     def __contains__(self, name: str) -> bool:
         return bool(self.include.match(name)) and not self.exclude.match(name)
+
+    def has_room_in(self, folder: str) -> bool:
+        """Whether anything below `folder` may belong to the corpus: not where `exclude` ends it with `/**`."""
+        return not is_hidden(folder) and not self.closed.match(folder)
 
 
 def wanted(include: Sequence[str], exclude: Sequence[str]) -> Wanted:
     """The names that belong to a corpus. Raises `SourceError` for what is no glob."""
     try:
-        return Wanted(matcher(include), matcher(exclude))
+        closed = [glob.removesuffix("/**") for glob in exclude if glob.endswith("/**")]
+        return Wanted(matcher(include), matcher(exclude), matcher(closed))
     except ValueError as error:
         raise SourceError(
             f"include or exclude of the corpus holds what is no glob: {error}: {', '.join([*include, *exclude])}"
         ) from None
+
+
+DEEPEST = 100
+"""Below so many folders, one is taken for a folder that contains itself, as a mount or a link can make it do."""
+
+TOO_DEEP = f"it is deeper than {DEEPEST} folders, and may contain itself; exclude it by what is above it"
 
 
 def is_hidden(name: str) -> bool:

@@ -73,6 +73,7 @@ class WebSource:
             data=data,
             uri=url,
             read_at=read_at,
+            content_type=page.content_type,
         )
 
     def _look(self, url: str) -> Page | str | None:
