@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+PEERS := .venv-peers
 
 # State of Dagster; `dagster.yaml` is here.
 export DAGSTER_HOME ?= $(CURDIR)
@@ -19,10 +20,10 @@ DEMO_ENV := RAG_ASSETS_CONFIG=$(CURDIR)/$(DEMO)/corpora.yaml RAG_ASSETS_HOME=$(C
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ask dev test check format bench lock clean purge
+.PHONY: help demo ask dev test check format bench bench-durability bench-peers lock clean purge
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## Index a folder and answer a question: make demo [CORPUS=folder] [Q="..."]
 ifneq ($(CORPUS),)
@@ -51,8 +52,14 @@ format: $(DEV) ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(DEV) ## Print the benchmarks: ratios against a baseline in the same run
-	$(BIN)/python -m rag_assets_tests.benchmarks
+bench: $(DEV) ## Print the benchmarks: ratios against a baseline in the same run: make bench [ONLY="names"]
+	$(BIN)/python -m rag_assets_tests.benchmarks $(if $(ONLY),--only $(ONLY))
+
+bench-durability: $(DEV) ## Kill an ingest a hundred times and count what is lost: half an hour
+	$(BIN)/python -m rag_assets_tests.benchmarks.durability
+
+bench-peers: $(DEV) $(PEERS)/.installed ## Print what LlamaIndex, LangChain and CocoIndex send for the same folder
+	$(BIN)/python -m rag_assets_tests.benchmarks.peers --python $(PEERS)/bin/python
 
 lock: ## Renew constraints.txt with the newest versions that pyproject.toml allows
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
@@ -61,7 +68,7 @@ lock: ## Renew constraints.txt with the newest versions that pyproject.toml allo
 	rm -rf .venv-lock
 
 clean: ## Remove the environment and caches; keep the index, the vectors and Dagster's history
-	rm -rf $(VENV) .venv-lock .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) .venv-lock $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 	find rag_assets rag_assets_tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 purge: clean ## Remove everything that was made here, embeddings that were paid for included
@@ -86,3 +93,9 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@$(BIN)/python -m compileall -q rag_assets rag_assets_tests
 	@touch $@ $(RUNTIME)
+
+$(PEERS)/.installed: rag_assets_tests/benchmarks/peers/requirements.txt
+	@echo "installing the peers (once, about three minutes) ..."
+	@$(PYTHON) -m venv $(PEERS) || $(PYTHON) -m virtualenv $(PEERS) || uv venv --seed --python $(PYTHON) $(PEERS)
+	@$(PEERS)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rag_assets.defs.ingesting import Ingester
     from rag_assets.ingesting import IngestResult
     from rag_assets.status import CorpusStatus
+    from rag_assets.storing.publishing import Publication
 
 app = typer.Typer(
     name="rag-assets",
@@ -232,6 +233,86 @@ def status(
     return 0
 
 
+@app.command()
+def versions(corpus: Corpus = None, *, as_json: AsJson = False) -> int:
+    """List what was published, and what changed with it."""
+    from rag_assets.showing import show_versions
+    from rag_assets.storing.publishing import kept_versions, publications
+
+    settings = load_settings()
+    store = Store(settings.home)
+    reports = {}
+    for chosen in _corpora(settings, corpus):
+        found = publications(store, chosen.name)
+        kept = kept_versions(store, chosen.name, found)
+        if not as_json:
+            show_versions(chosen.name, found, kept)
+        reports[chosen.name] = {"versions": [_version_report(one, kept=one.version in kept) for one in found]}
+    if as_json:
+        _print_json(_together(reports))
+    return 0
+
+
+@app.command()
+def rollback(
+    version: Annotated[int | None, typer.Argument(help="The version to go back to; by default the one before.")] = None,
+    *,
+    corpus: CorpusOption = None,
+    as_json: AsJson = False,
+) -> int:
+    """Let readers see an older version, until the next ingest."""
+    from rag_assets.storing.publishing import rollback as go_back
+
+    settings = load_settings()
+    chosen = settings.corpus(corpus)
+    after = go_back(Store(settings.home), chosen.name, version)
+    if as_json:
+        _print_json({"corpus": chosen.name, **_version_report(after, kept=True)})
+    else:
+        typer.echo(
+            f"{chosen.name}: readers see version {after.changes['rolled_back_to']} again, as version {after.version}; to"
+            f" go on: rag-assets ingest {chosen.name}"
+        )
+    return 0
+
+
+@app.command()
+def diff(
+    before: Annotated[int, typer.Argument(metavar="V1", help="The older version.")],
+    after: Annotated[int, typer.Argument(metavar="V2", help="The newer version.")],
+    *,
+    corpus: CorpusOption = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say which documents differ between two versions."""
+    from rag_assets.showing import show_changes
+    from rag_assets.storing.publishing import changes_between, find_kept
+
+    settings = load_settings()
+    store, chosen = Store(settings.home), settings.corpus(corpus)
+    old, new = (find_kept(store, chosen.name, version) for version in (before, after))
+    found = changes_between(store, chosen.name, old, new)
+    if as_json:
+        _print_json({"corpus": chosen.name, "from": before, "to": after, **asdict(found)})
+    else:
+        show_changes(found)
+    return 0
+
+
+def _version_report(one: "Publication", *, kept: bool) -> dict[str, Any]:
+    return {
+        "version": one.version,
+        "action": one.action,
+        "published_at": one.published_at.isoformat(),
+        "run_id": one.run_id,
+        "generation": one.generation,
+        "documents": one.documents,
+        "chunks": one.chunks,
+        "changes": dict(one.changes),
+        "kept": kept,
+    }
+
+
 def _corpora(settings: Settings, name: str | None) -> Sequence[CorpusSettings]:
     return list(settings.corpora.values()) if name is None else [settings.corpus(name)]
 
@@ -281,14 +362,18 @@ def _ingest(settings: Settings, corpus: CorpusSettings, *, confirm_deletions: bo
 
 
 def _dry_run(settings: Settings, corpus: CorpusSettings, *, confirm_deletions: bool) -> dict[str, Any]:
+    from rag_assets.embedding.providers import make_provider
     from rag_assets.estimating import estimate
+    from rag_assets.progress import report
     from rag_assets.reading.source import open_source
     from rag_assets.scanning import scan
 
     store = Store(settings.home)
     source = open_source(corpus)
     found = scan(store, corpus, source, confirm_deletions=confirm_deletions)
-    expected = estimate(store, corpus, source, found.pending)
+    with _progress_bar():
+        provider = make_provider(corpus.embedding)
+        expected = estimate(store, corpus, source, provider, found.pending, progress=report)
     return {
         "dry_run": True,
         "scanned": found.scanned,
@@ -296,12 +381,16 @@ def _dry_run(settings: Settings, corpus: CorpusSettings, *, confirm_deletions: b
         "changed": len(found.changed),
         "removed": len(found.removed),
         "unchanged": found.unchanged,
-        "failed": [{"document": d.document, "stage": d.stage, "reason": d.reason} for d in found.failed],
+        "failed": [
+            *({"document": d.document, "stage": d.stage, "reason": d.reason} for d in found.failed),
+            *({"document": name, "stage": "read", "reason": e.reason} for name, e in expected.failed.items()),
+        ],
         "chunks": expected.chunks,
         "texts_embedded": expected.texts_embedded,
         "texts_reused": expected.texts_reused,
         "tokens": expected.tokens,
-        "cost_usd": None,
+        "cost_usd": round(expected.cost_usd, 6),
+        "over_budget": corpus.max_cost_per_run is not None and expected.cost_usd > corpus.max_cost_per_run,
         "withheld": found.withheld,
         "passed_over": [{"document": name, "reason": reason} for name, reason in found.refused],
         "runs": [],
@@ -337,9 +426,12 @@ def _status_report(one: "CorpusStatus", *, documents: bool) -> dict[str, Any]:
         "generation": one.published_generation,
         "configured_generation": one.generation,
         "published_at": one.published_at.isoformat() if one.published_at else None,
+        "rolled_back_to": one.rolled_back_to,
         "fragments": one.fragments,
         "lag_seconds": one.lag_seconds,
         "coverage": one.coverage,
+        "tokens": one.spent.tokens,
+        "cost_usd": round(one.spent.cost_usd, 6),
         "failed": [{"document": d.document, "stage": d.stage, "reason": d.reason} for d in one.set_aside],
         "withheld": one.withheld,
         "problem": one.problem,
@@ -369,11 +461,11 @@ def _together(reports: dict[str, dict[str, Any]]) -> dict[str, Any]:
             total[key] = min(known) if known else None
         elif key == "lag_seconds":
             total[key] = max(values)
+        elif all(isinstance(value, bool) for value in values):
+            total[key] = any(values)
         elif all(isinstance(value, list) for value in values):
             total[key] = [item for value in values for item in value]
-        elif key not in ("index_version",) and all(
-            isinstance(value, int | float) and not isinstance(value, bool) for value in values
-        ):
+        elif key not in ("index_version",) and all(isinstance(value, int | float) for value in values):
             total[key] = sum(values)
         else:
             total[key] = values[0] if len(set(map(str, values))) == 1 else None
@@ -392,8 +484,11 @@ def _print_report(corpus: str, report: dict[str, Any]) -> None:
     if report["added"] or report["changed"]:
         typer.echo(
             f"{corpus}: {report['chunks']:,} chunks; {report['texts_embedded']:,} texts {verb}embedded"
-            f" ({report['tokens']:,} tokens), {report['texts_reused']:,} {verb}reused; {report['seconds']:.1f} s"
+            f" ({report['tokens']:,} tokens{_price(report['cost_usd'])}), {report['texts_reused']:,} {verb}reused;"
+            f" {report['seconds']:.1f} s"
         )
+    if report.get("over_budget"):
+        _complain(f"{corpus}: that is more than max_cost_per_run, and a run of it all would be refused")
     for failed in report["failed"]:
         _complain(f"{failed['document']} is set aside ({failed['stage']}): {failed['reason']}")
     for over in report["passed_over"]:
@@ -403,6 +498,10 @@ def _print_report(corpus: str, report: dict[str, Any]) -> None:
             f"deletions are withheld: {report['withheld']}. If they are meant to be gone:"
             f" rag-assets ingest {corpus} --confirm-deletions"
         )
+
+
+def _price(cost_usd: float) -> str:
+    return f", ${cost_usd:,.4f}" if cost_usd else ""
 
 
 def _print_json(value: object) -> None:

@@ -14,11 +14,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rag_assets.embedding.templates import check_template
-from rag_assets.errors import ConfigError, QuestionError
+from rag_assets.errors import ConfigError, ProviderError, QuestionError
 from rag_assets.globs import matcher, translate
+from rag_assets.plugins import Section, load_plugin, plugin_names
 from rag_assets.reading.formats import INCLUDE
 from rag_assets.reading.sources.addresses import canonical_url
 from rag_assets.reading.sources.schemes import credentials_of, scheme_of
@@ -27,6 +38,7 @@ CONFIG_FILE = "corpora.yaml"
 _PACKAGE_PARENT = Path(__file__).resolve().parent.parent
 _CORPUS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _SECRET = re.compile(r"secret|passw|token|key|credential|connection_string", re.IGNORECASE)
+_PLUGIN_SECRET = re.compile(r"secret|passw|(api|access)_?key$|(access|auth)_?token$|credential", re.IGNORECASE)
 _PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]*@")
 
 _CHARACTERS_PER_TOKEN = 4
@@ -134,22 +146,109 @@ class HashingEmbedding(_Settings):
     dimensions: Annotated[int, Field(ge=2, le=65_536)] = 384
 
 
-class OpenAIEmbedding(_Settings):
+class OnnxEmbedding(_Settings):
+    """Any sentence-embedding model in ONNX format, from a folder of this machine, on its CPU."""
+
+    provider: Literal["onnx"]
+    folder: str
+    file: str = "model.onnx"
+    pooling: Literal["mean", "cls", "last"] = "mean"
+    dimensions: PositiveInt | None = None
+    query_prefix: str = ""
+    document_prefix: str = ""
+    max_tokens: Annotated[int, Field(ge=8)] = 512
+    threads: PositiveInt | None = None
+
+
+class MultilingualEmbedding(_Settings):
+    """Multilingual E5 small with 4-bit weights, on this machine's CPU: 384 dimensions, about 100 languages."""
+
+    provider: Literal["multilingual"]
+    threads: PositiveInt | None = None
+
+
+class SentenceTransformersEmbedding(_Settings):
+    """A model that the package sentence-transformers loads, on a GPU where there is one."""
+
+    provider: Literal["sentence_transformers"]
+    model: str | None = None
+    folder: str | None = None
+    revision: str | None = None
+    device: str | None = None
+    batch_size: Annotated[int, Field(ge=1, le=4096)] = 32
+    dimensions: PositiveInt | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+    max_tokens: Annotated[int, Field(ge=8)] | None = None
+    max_inputs_per_request: Annotated[int, Field(ge=1, le=65_536)] = 256
+
+    @model_validator(mode="after")
+    def _names_one_model(self) -> Self:
+        if (self.model is None) == (self.folder is None):
+            raise ValueError("needs one of model, a name on the hub, and folder, a model of this machine")
+        return self
+
+
+class PluginProvider(_Settings):
+    """A provider that another package brings, with the keys that it defines."""
+
+    model_config = ConfigDict(extra="allow")
+
+    provider: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+
+    @property
+    def keys(self) -> Mapping[str, object]:
+        """Every key of the section but `provider`, as it is written."""
+        return self.model_extra or {}
+
+    @model_validator(mode="after")
+    def _keys_hold_no_secret(self) -> Self:
+        for key in self.keys:
+            if _PLUGIN_SECRET.search(key):
+                raise ValueError(
+                    f"{key} looks like a secret, and secrets are not written into this file; leave it out and set it in"
+                    " the environment, as the plugin says"
+                )
+        return self
+
+
+class ServerSettings(_Settings):
+    """How a server that speaks OpenAI's protocol is reached, when a request is tried again, and how much is sent at once.
+
+    The limits count for all processes of this machine that use the same server, key and model.
+    """
+
+    base_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "OPENAI_API_KEY"
+    api_key_header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")] | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] = 60.0
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 6
+    first_wait_seconds: Annotated[float, Field(gt=0)] = 0.5
+    longest_wait_seconds: Annotated[float, Field(gt=0)] = 120.0
+    concurrency: Annotated[int, Field(ge=1, le=256)] = 4
+    requests_per_minute: PositiveInt | None = None
+    tokens_per_minute: PositiveInt | None = None
+
+
+class OpenAIEmbedding(ServerSettings):
     """Any server that speaks OpenAI's embeddings protocol."""
 
     provider: Literal["openai"]
     model: str = "text-embedding-3-small"
-    base_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
-    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "OPENAI_API_KEY"
     dimensions: PositiveInt | None = None
+    truncate_dimensions: bool = False
     query_prefix: str = ""
     document_prefix: str = ""
     max_inputs_per_request: Annotated[int, Field(ge=1, le=2048)] = 128
     max_tokens_per_request: Annotated[int, Field(ge=1, le=300_000)] = 100_000
     max_tokens_per_input: PositiveInt = 8192
-    timeout_seconds: Annotated[float, Field(gt=0)] = 60.0
-    max_retries: Annotated[int, Field(ge=0, le=20)] = 6
     usd_per_million_tokens: Annotated[float, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _truncates_to_a_size(self) -> Self:
+        if self.truncate_dimensions and self.dimensions is None:
+            raise ValueError("truncate_dimensions needs dimensions, the numbers of a vector to keep")
+        return self
 
 
 class ExtractiveGeneration(_Settings):
@@ -159,13 +258,11 @@ class ExtractiveGeneration(_Settings):
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
 
 
-class OpenAIGeneration(_Settings):
+class OpenAIGeneration(ServerSettings):
     """Any server that speaks OpenAI's chat protocol."""
 
     provider: Literal["openai"]
     model: str = "gpt-4o-mini"
-    base_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
-    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "OPENAI_API_KEY"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     max_answer_tokens: PositiveInt = 800
     max_context_tokens: PositiveInt = 6000
@@ -189,8 +286,30 @@ class RetrievalSettings(_Settings):
     candidates: Annotated[int, Field(ge=1, le=10_000)] = 100
 
 
-EmbeddingSettings = LocalEmbedding | HashingEmbedding | OpenAIEmbedding
-GenerationSettings = ExtractiveGeneration | OpenAIGeneration
+def _provider_of(value: object) -> str | None:
+    """Whose settings `value` are: a provider of ours, or `plugin`; None where it does not say."""
+    provider = value.get("provider") if isinstance(value, Mapping) else getattr(value, "provider", None)
+    if not isinstance(provider, str):
+        return None
+    return provider if provider in _BUILT_IN and not isinstance(value, PluginProvider) else "plugin"
+
+
+EmbeddingSettings = Annotated[
+    Annotated[LocalEmbedding, Tag("local")]
+    | Annotated[HashingEmbedding, Tag("hashing")]
+    | Annotated[OpenAIEmbedding, Tag("openai")]
+    | Annotated[OnnxEmbedding, Tag("onnx")]
+    | Annotated[MultilingualEmbedding, Tag("multilingual")]
+    | Annotated[SentenceTransformersEmbedding, Tag("sentence_transformers")]
+    | Annotated[PluginProvider, Tag("plugin")],
+    Discriminator(_provider_of),
+]
+GenerationSettings = Annotated[
+    Annotated[ExtractiveGeneration, Tag("extractive")]
+    | Annotated[OpenAIGeneration, Tag("openai")]
+    | Annotated[PluginProvider, Tag("plugin")],
+    Discriminator(_provider_of),
+]
 
 
 class WebSettings(_Settings):
@@ -202,6 +321,8 @@ class WebSettings(_Settings):
     concurrency: Annotated[int, Field(ge=1, le=16)] = 4
     timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
     max_retries: Annotated[int, Field(ge=0, le=10)] = 2
+    first_wait_seconds: Annotated[float, Field(gt=0)] = 0.5
+    longest_wait_seconds: Annotated[float, Field(gt=0)] = 20.0
 
     @field_validator("urls")
     @classmethod
@@ -223,6 +344,29 @@ class WebSettings(_Settings):
         return self.sitemap or (self.urls[0] if len(self.urls) == 1 else f"{len(self.urls)} pages of the web")
 
 
+class WriteSettings(_Settings):
+    """When a step that writes tables is tried again: after a commit that lost its race many times, or a disk that was full
+    for a moment. Each wait is twice as long as the one before."""
+
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    first_wait_seconds: Annotated[float, Field(gt=0)] = 2.0
+
+
+class ChatPrice(_Settings):
+    """US dollars for a million tokens that a chat model reads, and writes."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+
+
+class Prices(_Settings):
+    """US dollars for a million tokens, by the name of the model. They come before the list of the package, and after what a
+    corpus says itself."""
+
+    embedding: Mapping[str, Annotated[float, Field(ge=0)]] = {}
+    generation: Mapping[str, ChatPrice] = {}
+
+
 class CorpusSettings(_Settings):
     """One corpus: where its documents are and what is done with them."""
 
@@ -238,11 +382,13 @@ class CorpusSettings(_Settings):
     max_share_deleted: Annotated[float, Field(ge=0, le=1)] = 0.5
     max_bytes: PositiveInt = MAX_BYTES
     chunking: ChunkingSettings = ChunkingSettings()
-    embedding: Annotated[EmbeddingSettings, Field(discriminator="provider")] = LocalEmbedding()
+    embedding: EmbeddingSettings = LocalEmbedding()
     embed_template: str | None = None
-    generation: Annotated[GenerationSettings, Field(discriminator="provider")] = ExtractiveGeneration()
+    generation: GenerationSettings = ExtractiveGeneration()
     rerank: RerankSettings = RerankSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
+    write: WriteSettings = WriteSettings()
+    max_cost_per_run: Annotated[float, Field(ge=0)] | None = None
     owners: Sequence[Annotated[str, Field(pattern=r"^(team:\S+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]] = ()
 
     @model_validator(mode="before")
@@ -276,10 +422,42 @@ class CorpusSettings(_Settings):
     def _globs_are_globs(cls, value: Sequence[str]) -> Sequence[str]:
         return [_check_glob(glob) for glob in value]
 
+    @model_validator(mode="after")
+    def _chunks_fit_the_model(self) -> Self:
+        reads = _input_tokens(self.embedding)
+        rules: Sequence[CuttingSettings] = (self.chunking, *self.chunking.by_glob)
+        if reads is None:
+            return self
+        for rule in rules:
+            is_child = rule.strategy == "parent_child"
+            limit = rule.child_limit if is_child else rule.max_tokens
+            tokens = limit // _CHARACTERS_PER_TOKEN if rule.unit == "characters" else limit
+            if tokens > reads:
+                where = f" of by_glob {rule.glob}" if isinstance(rule, GlobChunking) else ""
+                key = "child_tokens" if is_child else "max_tokens"
+                raise ValueError(
+                    f"chunking.{key}{where} is {limit}, and the model of embedding.provider {self.embedding.provider} reads"
+                    f" {reads} tokens at once; lower it, choose strategy parent_child, whose children are embedded, or"
+                    " another model"
+                )
+        return self
+
     @field_validator("embed_template")
     @classmethod
     def _template_has_known_places(cls, value: str | None) -> str | None:
         return value if value is None else check_template(value)
+
+
+def _input_tokens(embedding: object) -> int | None:
+    """The most tokens that a model can read at once, None where only the model knows."""
+    match embedding:
+        case LocalEmbedding() | MultilingualEmbedding():
+            return 512
+        case OpenAIEmbedding():
+            return embedding.max_tokens_per_input
+        case OnnxEmbedding() | SentenceTransformersEmbedding():
+            return embedding.max_tokens
+    return None
 
 
 def web_settings(source: object) -> object:
@@ -381,10 +559,11 @@ def load_settings(path: Path | None = None) -> Settings:
         raise ConfigError(
             f"{path}: must hold a mapping 'corpora' with at least one corpus, such as: corpora: {{docs: {{source: docs/}}}}"
         )
-    unknown = sorted(str(key) for key in raw if key != "corpora")
+    unknown = sorted(str(key) for key in raw if key not in ("corpora", "prices"))
     if unknown:
-        raise ConfigError(f"{path}: {unknown[0]}: unknown key; allowed: corpora")
-    corpora = {str(name): _load_corpus(path, str(name), body) for name, body in raw["corpora"].items()}
+        raise ConfigError(f"{path}: {unknown[0]}: unknown key; allowed: corpora, prices")
+    prices = _load_prices(path, raw.get("prices", {}))
+    corpora = {str(name): _priced(_load_corpus(path, str(name), body), prices) for name, body in raw["corpora"].items()}
     _refuse_equal_up_to_case(path, corpora)
     return Settings(path=path, home=_home(path), corpora=corpora)
 
@@ -417,10 +596,42 @@ def _load_corpus(path: Path, name: str, body: object) -> CorpusSettings:
         raise ConfigError(f"{path}: corpora.{name}.name: unknown key; the name of a corpus is the key {name!r} itself")
     if "source" in body:
         body = {**body, "source": _load_source(path, f"corpora.{name}.source", body["source"])}
+    for section in get_args(Section):
+        if section in body:
+            body = {**body, section: _load_provider(path, f"corpora.{name}.{section}", section, body[section])}
     try:
         return CorpusSettings.model_validate({"name": name, **body})
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(path, f"corpora.{name}", error))) from None
+
+
+def _load_prices(path: Path, body: object) -> Prices:
+    if not isinstance(body, dict):
+        raise ConfigError(
+            f"{path}: prices: {body!r} is not a mapping; such as: prices: {{embedding: {{my-model: 0.02}}}}"
+        )
+    try:
+        return Prices.model_validate(body)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(path, "prices", error, Prices))) from None
+
+
+def _priced(corpus: CorpusSettings, prices: Prices) -> CorpusSettings:
+    """`corpus` with the prices of its models, where the table has them and the corpus says none itself."""
+    embedding, generation = corpus.embedding, corpus.generation
+    if isinstance(embedding, OpenAIEmbedding) and embedding.usd_per_million_tokens is None:
+        price = prices.embedding.get(embedding.model)
+        embedding = embedding.model_copy(update={"usd_per_million_tokens": price})
+    if isinstance(generation, OpenAIGeneration) and generation.model in prices.generation:
+        listed = prices.generation[generation.model]
+        told = (generation.usd_per_million_input_tokens, generation.usd_per_million_output_tokens)
+        generation = generation.model_copy(
+            update={
+                "usd_per_million_input_tokens": listed.input if told[0] is None else told[0],
+                "usd_per_million_output_tokens": listed.output if told[1] is None else told[1],
+            }
+        )
+    return corpus.model_copy(update={"embedding": embedding, "generation": generation})
 
 
 def _load_source(path: Path, key: str, source: object) -> str | WebSettings:
@@ -442,6 +653,42 @@ def _load_source(path: Path, key: str, source: object) -> str | WebSettings:
     if "://" in last:
         return source
     return f"{chain}{separator}{os.path.normpath(path.parent / _expanded(last))}"
+
+
+def _load_provider(path: Path, key: str, section: Section, written: object) -> object:
+    """A section that names a provider, with an absolute folder; what a plugin brings is checked by the plugin."""
+    if not isinstance(written, dict):
+        raise ConfigError(
+            f"{path}: {key}: {written!r} is not allowed; it is a mapping of keys, such as: {section}: {{...}}"
+        )
+    provider = written.get("provider")
+    built_in = _tags(CorpusSettings, section)
+    if provider in built_in:
+        return {name: _absolute(path, value) if name == "folder" else value for name, value in written.items()}
+    if provider not in plugin_names(section):
+        said = "is required" if "provider" not in written else f"{provider!r} is not allowed"
+        plugins = plugin_names(section)
+        close = difflib.get_close_matches(str(provider), [*built_in, *plugins], n=1)
+        hint = f"did you mean {close[0]!r}? Allowed" if close else "allowed"
+        brought = ", ".join(map(repr, plugins)) or "none is installed"
+        raise ConfigError(
+            f"{path}: {key}.provider: {said}; {hint}: {', '.join(map(repr, built_in))}; of plugins: {brought}"
+        )
+    checked_by: type[BaseModel] = PluginProvider
+    try:
+        settings = PluginProvider.model_validate(written)
+        plugin = load_plugin(section, provider)
+        checked_by = plugin.settings
+        plugin.check(settings.keys)
+    except ProviderError as error:
+        raise ConfigError(f"{path}: {key}.provider: {error}") from error
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(path, key, error, checked_by))) from None
+    return settings
+
+
+def _absolute(path: Path, folder: object) -> object:
+    return os.path.normpath(path.parent / _expanded(folder)) if isinstance(folder, str) and folder else folder
 
 
 def _refuse_equal_up_to_case(path: Path, corpora: Mapping[str, CorpusSettings]) -> None:
@@ -486,16 +733,10 @@ def _explain(path: Path, where: str, error: ValidationError, root: type[BaseMode
                 yield f"{path}: {key}: {value!r} is not allowed; it is a list, such as: [{value!r}]"
             case "missing":
                 yield f"{path}: {key}: is required"
-            case "union_tag_invalid" | "union_tag_not_found":
-                context = problem.get("ctx", {})
-                allowed_tags = context.get("expected_tags") or ", ".join(f"'{tag}'" for tag in _tags(model, keys[-1]))
-                found = context.get("tag")
-                said = f"{found!r} is not allowed" if found else "is required"
-                yield f"{path}: {key}.provider: {said}; allowed: {allowed_tags}"
             case "string_pattern_mismatch" if keys[-1] == "api_key_env":  # a key that was pasted here is not repeated
                 yield f"{path}: {key}: must be the name of an environment variable that holds the key, not the key"
             case "string_pattern_mismatch":
-                expected = _PATTERNS.get(keys[-1]) or _PATTERNS.get(keys[-2], problem["msg"])
+                expected = next((_PATTERNS[name] for name in reversed(keys[-2:]) if name in _PATTERNS), problem["msg"])
                 yield f"{path}: {key}: {value!r} is not allowed; allowed: {expected}"
             case "value_error":
                 yield f"{path}: {key}: {str(problem['msg']).removeprefix('Value error, ')}"
@@ -504,6 +745,7 @@ def _explain(path: Path, where: str, error: ValidationError, root: type[BaseMode
 
 
 _PATTERNS = {
+    "api_key_header": "the name of an HTTP header, such as api-key",
     "base_url": "an address such as http://127.0.0.1:11434/v1",
     "owners": "an e-mail address, or team:NAME",
 }
@@ -522,9 +764,7 @@ def _follow(location: tuple[int | str, ...], root: type[BaseModel]) -> tuple[typ
         keys.append(str(part))
         field = model.model_fields.get(str(part))
         annotation = field.annotation if field else None
-        options = [
-            t for t in (get_args(annotation) or (annotation,)) if isinstance(t, type) and issubclass(t, BaseModel)
-        ]
+        options = list(_models(annotation))
         if len(options) == 1:
             model, options = options[0], []
     return model, keys
@@ -535,6 +775,19 @@ def _literals(model: type[BaseModel], name: str) -> tuple[object, ...]:
     return get_args(field.annotation) if field else ()
 
 
-def _tags(model: type[BaseModel], name: str) -> list[object]:
-    field = model.model_fields.get(name)
-    return [tag for option in get_args(field.annotation if field else None) for tag in _literals(option, "provider")]
+def _tags(model: type[BaseModel], name: str) -> list[str]:
+    """The providers of ours that the section `name` may have."""
+    return [
+        str(tag) for option in _models(model.model_fields[name].annotation) for tag in _literals(option, "provider")
+    ]
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    """Every settings model in an annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+_BUILT_IN = frozenset(tag for section in get_args(Section) for tag in _tags(CorpusSettings, section))

@@ -27,7 +27,18 @@ class StoreError(RagAssetsError):
 
 
 class ProviderError(RagAssetsError):
-    """An embedding or chat provider refused or failed in a way that is no single document's fault."""
+    """An embedding or chat provider refused or failed in a way that is no single document's fault.
+
+    `kind` is the class of the failure (`rag_assets.calling.failures.FailureKind`) where a server's reply told it.
+    """
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class BudgetError(RagAssetsError):
+    """A run would cost more than the corpus allows; nothing was sent."""
 
 
 class QuestionError(RagAssetsError):

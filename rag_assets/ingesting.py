@@ -50,5 +50,5 @@ def look(store: Store, corpus: CorpusSettings, *, confirm_deletions: bool = Fals
         found=found,
         documents=sorted({*found.pending, *again}),
         failed=set_aside_documents(known),
-        publication_is_due=publication_is_due(store, corpus, known=known),
+        publication_is_due=publication_is_due(store, corpus, known=known, resume=True),
     )

@@ -46,8 +46,11 @@ class Heartbeat:
     def __call__(self, stage: str, done: int, total: int) -> None:
         """A `Listener`."""
         now = time.monotonic()
-        if now - self._last < self._seconds or done == 0:
+        if now - self._last < self._seconds:
             return
         self._last = now
+        if done == 0:
+            self._write(f"{stage}: none of {total:,} yet, after {now - self._started:,.0f} s")
+            return
         rate = done / (now - self._started)
         self._write(f"{stage}: {done:,} of {total:,}, {rate:.1f} a second, about {(total - done) / rate:,.0f} s left")

@@ -301,6 +301,21 @@ ANSWERS = pa.schema(
 )
 
 
+SPEND = pa.schema(
+    [
+        ("spent_at", _TIME),
+        ("corpus", pa.string()),
+        ("run_id", pa.string()),
+        ("model", pa.string()),
+        ("requests", pa.int64()),
+        ("texts", pa.int64()),
+        ("tokens", pa.int64()),
+        ("cost_usd", pa.float64()),
+    ]
+)
+"""What a run paid for embeddings, in one row or several. `cost_usd` is at the price that was in force."""
+
+
 def vectors_schema(dimensions: int) -> pa.Schema:
     """One row a text: its SHA-256 (64 hexadecimal digits) and its vector (`dimensions` float32)."""
     return pa.schema(
@@ -330,6 +345,7 @@ __all__ = [
     "CHUNKS",
     "DOCUMENTS",
     "PUBLICATIONS",
+    "SPEND",
     "Answer",
     "Chunk",
     "Citation",

@@ -1,7 +1,7 @@
 """What a person sees on the terminal: passages, answers, status tables and progress bars, drawn with rich."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import indent
 
@@ -15,6 +15,8 @@ from rich.text import Text
 from rag_assets.progress import listening
 from rag_assets.records import Answer, Citation, Passage
 from rag_assets.status import CorpusStatus
+from rag_assets.storing.comparing import Changes
+from rag_assets.storing.publishing import Publication
 
 _SHOWN_CHARACTERS = 400
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -64,6 +66,50 @@ def show_answer(answer: Answer, *, streamed: bool = False) -> None:
     )
 
 
+def show_versions(corpus: str, found: Sequence[Publication], kept: Collection[int]) -> None:
+    """Print the versions of a corpus, the newest first, and what changed with each."""
+    console = _console()
+    if not found:
+        console.print(Text(f"{corpus}: nothing is published yet; run: rag-assets ingest {corpus}"))
+        return
+    table = Table(title=Text(corpus), title_justify="left")
+    for column in ("version", "published (UTC)", "what", "documents", "chunks", "run", "rows"):
+        table.add_column(column, justify="right" if column in ("version", "documents", "chunks") else "left")
+    for number, one in enumerate(found):
+        rows = "shown" if number == 0 else "kept" if one.version in kept else "reclaimed"
+        table.add_row(
+            str(one.version),
+            f"{one.published_at:%Y-%m-%d %H:%M:%S}",
+            _what_changed(one),
+            f"{one.documents:,}",
+            f"{one.chunks:,}",
+            one.run_id[:8],
+            rows,
+        )
+    console.print(table)
+
+
+def _what_changed(one: Publication) -> str:
+    if one.is_rollback:
+        return f"rolled back to {one.changes['rolled_back_to']}"
+    counts = [f"{one.changes[name]:,} {name}" for name in ("added", "changed", "removed") if one.changes.get(name)]
+    return ", ".join(counts) or "nothing that readers see"
+
+
+def show_changes(found: Changes) -> None:
+    """Print which documents came (+), changed (~) and went (-)."""
+    console = _console()
+    for sign, style, names in (
+        ("+", "green", found.added),
+        ("~", "yellow", found.changed),
+        ("-", "red", found.removed),
+    ):
+        for name in names:
+            console.print(Text(f"{sign} {visible(name)}", style=style))
+    if not (found.added or found.changed or found.removed):
+        console.print("no document differs")
+
+
 def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
     """Print the figures of each corpus, then what is set aside and withheld, then every document if asked for."""
     console = _console()
@@ -84,6 +130,7 @@ def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
                 if one.lag_seconds
                 else "none",
             ),
+            ("spent", f"${one.spent.cost_usd:,.4f} on {one.spent.tokens:,} tokens"),
         ):
             grid.add_row(Text(f"  {label}", style="dim"), value)
         console.print(Text(one.corpus, style="bold"))
@@ -93,6 +140,14 @@ def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
             console.print(Text(one.problem, style="red"))
         if one.withheld:
             console.print(Text(f"{one.corpus}: deletions are withheld: {one.withheld}", style="yellow"))
+        if one.rolled_back_to is not None:
+            console.print(
+                Text(
+                    f"{one.corpus}: a person rolled back to version {one.rolled_back_to}; to go on: rag-assets ingest"
+                    f" {one.corpus}",
+                    style="yellow",
+                )
+            )
         if one.published_generation not in (None, one.generation):
             console.print(
                 Text(f"{one.corpus}: a new generation is being built; readers see the old one", style="yellow")

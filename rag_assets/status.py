@@ -12,6 +12,7 @@ from rag_assets.reading.source import open_source
 from rag_assets.scanning import scan
 from rag_assets.storing.ledger import KnownDocument, known_documents, set_aside_documents
 from rag_assets.storing.publishing import latest_publication, rows_by_document
+from rag_assets.storing.spending import Spend, spend_of
 from rag_assets.storing.stores import Store
 
 STATUSES = ("indexed", "empty", "failed", "pending")
@@ -23,7 +24,9 @@ class CorpusStatus:
 
     `documents` counts by status; `pending` counts new and changed files as well. `coverage` is the share of the chunks of
     indexed documents that readers can find (1.0 where there is none). `lag_seconds` is the age of the oldest change that
-    readers cannot find yet, 0.0 where there is none. `problem` says why the source could not be listed.
+    readers cannot find yet, 0.0 where there is none. `rolled_back_to` is the version that a person went back to.
+    `problem` says why the source could not be listed. `spent` is what
+    the corpus has cost in embeddings so far.
     """
 
     corpus: str
@@ -34,6 +37,7 @@ class CorpusStatus:
     generation: str
     published_generation: str | None
     published_at: datetime | None
+    rolled_back_to: int | None
     fragments: int
     lag_seconds: float
     coverage: float
@@ -41,6 +45,7 @@ class CorpusStatus:
     withheld: str | None
     problem: str | None
     known: Mapping[str, KnownDocument]
+    spent: Spend
 
 
 def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
@@ -50,11 +55,9 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
     withheld = problem = None
     lag = 0.0
     try:
-        source = open_source(corpus)
-        found = scan(store, corpus, source)
+        found = scan(store, corpus, open_source(corpus))
         pending, withheld = found.pending, found.withheld
-        entries = source.list().entries if pending else {}
-        changed_ns = [entries[name].modified_ns for name in pending if name in entries]
+        changed_ns = [found.entries[name].modified_ns for name in pending]
         now = datetime.now(UTC).timestamp()
         lag = max([0.0, *(now - modified_ns / 1e9 for modified_ns in changed_ns if modified_ns is not None)])
     except SourceError as error:
@@ -81,6 +84,7 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
         generation=generation.id,
         published_generation=published.generation if published else None,
         published_at=published.published_at if published else None,
+        rolled_back_to=published.changes.get("rolled_back_to") if published else None,
         fragments=fragments,
         lag_seconds=round(lag, 3),
         coverage=round(covered / sum(expected.values()), 6) if any(expected.values()) else 1.0,
@@ -88,4 +92,5 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
         withheld=withheld,
         problem=problem,
         known=known,
+        spent=spend_of(store, corpus.name),
     )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rag_assets.caching import cache_folder
 from rag_assets.errors import RagAssetsError
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _tiktoken_reads(folder: Path) -> Iterator[None]:
 def _folder_with(tokenizer: str) -> Iterator[Path]:
     """A folder that holds the vocabulary: the user's own for tiktoken, else our cache, else a temporary one."""
     named = [os.environ[name] for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR") if os.environ.get(name)]
-    ours = _cache_folder()
+    ours = cache_folder("tokenizers")
     for folder in [*map(Path, named), ours]:
         if _holds(folder, tokenizer):
             yield folder
@@ -159,11 +160,6 @@ def _folder_with(tokenizer: str) -> Iterator[Path]:
             yield Path(temporary)
     else:
         yield ours
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - Path.home() may raise
-    return Path(base) / "rag_assets" / "tokenizers"
 
 
 def _holds(folder: Path, tokenizer: str) -> bool:

@@ -10,9 +10,15 @@ from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
 
 
+@pytest.fixture(scope="session")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests see neither the keys nor the projects of whoever runs them."""
+def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, _cache: Path) -> None:
+    """Tests see neither the keys nor the projects of whoever runs them, and leave their cache alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(_cache))
     openai = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
     for name in (*openai, "RAG_ASSETS_CONFIG", "RAG_ASSETS_HOME", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)

@@ -39,6 +39,7 @@ Malformation = Literal[
     "truncated_json",
     "not_json",
     "reset",  # the connection is cut without a reply
+    "stall",  # half of the reply, then nothing
 ]
 _LEGAL: set[Malformation] = {"shuffled", "no_index", "no_usage"}
 
@@ -271,6 +272,14 @@ class _Handler(BaseHTTPRequestHandler):
             fake.count_embedded(texts)
         if how == "reset":
             self._reset()
+        elif how == "stall":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"object": "list", "data": [')
+            self.wfile.flush()
+            self.rfile.read(1)  # until the client gives up
+            self.close_connection = True
         elif how == "truncated_json":
             self._send_bytes(200, b'{"object": "list", "data": [{"object": "embedding", "ind')
         elif how == "not_json":

@@ -65,6 +65,40 @@ def test_one_poison_text_does_not_stop_the_others(platform: Platform, fake: Fake
     assert len(fake.requests_to("/embeddings")) <= 14  # 2 · log2(50) + 2
 
 
+def test_a_rate_limit_is_waited_out_as_long_as_it_says(platform: Platform, fake: FakeOpenAI):
+    platform.write("a.md", "One.\n\nTwo.")
+    fake.fail_next(429, code="rate_limit_exceeded", headers={"Retry-After": "0.2"}, times=5)
+    started = time.monotonic()
+    platform.ingest()
+
+    assert time.monotonic() - started >= 5 * 0.2
+    assert len(fake.requests_to("/embeddings")) == 6
+    assert sorted(fake.embedded_texts) == ["One.", "Two."]
+    assert len({row["chunk_id"] for row in platform.rows()}) == len(platform.rows()) == 2
+
+
+def test_no_request_is_over_a_cap_of_the_provider_and_a_long_text_is_split(platform: Platform, fake: FakeOpenAI):
+    fake.count_tokens = lambda text: len(text.split())
+    embedding = {"provider": "openai", "base_url": fake.base_url, "model": "fake", "max_inputs_per_request": 2048}
+    platform.configure(
+        embedding={**embedding, "max_tokens_per_request": 300_000},
+        chunking={"strategy": "paragraph", "max_tokens": 8_000, "overlap_tokens": 0},
+    )
+    paragraphs = [f"{number:03d}" + " word" * 699 for number in range(600)]
+    platform.write("many.md", "\n\n".join(f"# {number}\n\n{text}" for number, text in enumerate(paragraphs)))
+    platform.write("long.md", "number " + " ".join(str(number) for number in range(9_000)))
+    assert platform.ingest()["failed"] == []
+
+    for request in fake.requests_to("/embeddings"):
+        counts = [fake.count_tokens(text) for text in request.body["input"]]
+        assert len(counts) <= 2048
+        assert sum(counts) <= 300_000
+        assert max(counts) <= 8192
+    sent = " ".join(fake.embedded_texts)
+    assert all(f"{number:03d} word" in sent for number in range(600))
+    assert " 8999" in sent
+
+
 @pytest.mark.parametrize(("status", "code"), [(401, "invalid_api_key"), (429, "insufficient_quota")])
 def test_what_waiting_cannot_mend_fails_at_once_in_one_line(
     platform: Platform, fake: FakeOpenAI, status: int, code: str

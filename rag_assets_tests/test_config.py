@@ -57,6 +57,16 @@ def test_the_provider_chooses_which_keys_there_are(tmp_path: Path):
     assert openai.embedding == OpenAIEmbedding(provider="openai", model="m", base_url="http://x/v1")
 
 
+@pytest.mark.parametrize("provider", ["onnx", "sentence_transformers"])
+def test_the_folder_of_a_model_is_relative_to_the_file(tmp_path: Path, provider: str):
+    def folder_of(written: str) -> object:
+        corpus = corpus_with(tmp_path, embedding={"provider": provider, "folder": written})
+        return getattr(corpus.embedding, "folder", None)
+
+    assert folder_of("../models/m/") == str(tmp_path.parent / "models/m")
+    assert folder_of("/models/m") == "/models/m"
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -86,6 +96,22 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             r"corpora\.docs\.chunkin: unknown key; did you mean 'chunking'\? Allowed: chunking, embed_template, .*",
         ),
         ({"zzz": 1}, r"corpora\.docs\.zzz: unknown key; allowed: chunking, embed_template, embedding, .*"),
+        (
+            {"chunking": {"max_tokens": 5000}},
+            r"corpora\.docs: chunking\.max_tokens is 5000, and the model of embedding\.provider local reads 512 tokens .*",
+        ),
+        (
+            {"chunking": {"strategy": "parent_child", "max_tokens": 5000, "child_tokens": 600}},
+            r"corpora\.docs: chunking\.child_tokens is 600, .* reads 512 tokens at once; lower it.*",
+        ),
+        (
+            {"chunking": {"by_glob": [{"glob": "*.py", "unit": "characters", "max_tokens": 9000}]}},
+            r"corpora\.docs: chunking\.max_tokens of by_glob \*\.py is 9000.*",
+        ),
+        (
+            {"embedding": {"provider": "openai", "max_tokens_per_input": 100}},
+            r"corpora\.docs: chunking\.max_tokens is 180, and the model of embedding\.provider openai reads 100 tokens .*",
+        ),
         ({"name": "other"}, r"corpora\.docs\.name: unknown key; the name of a corpus is the key 'docs' itself"),
         ({"include": []}, r"corpora\.docs\.include: \[\] is not allowed; .* at least 1 item.*"),
         ({"exclude": ["docs**.md"]}, r"corpora\.docs\.exclude: 'docs\*\*\.md' is no glob; \*\* stands alone .*"),
@@ -125,11 +151,37 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ),
         (
             {"embedding": {"provider": "cohere"}},
-            r"corpora\.docs\.embedding\.provider: 'cohere' is not allowed; allowed: 'local', 'hashing', 'openai'",
+            r"corpora\.docs\.embedding\.provider: 'cohere' is not allowed; allowed: 'local', 'hashing', 'openai', 'onnx',"
+            r" 'multilingual', 'sentence_transformers'; of plugins: none is installed",
         ),
         (
             {"embedding": {"dimensions": 3}},
-            r"corpora\.docs\.embedding\.provider: is required; allowed: 'local', 'hashing', 'openai'",
+            r"corpora\.docs\.embedding\.provider: is required; allowed: 'local', 'hashing', .*",
+        ),
+        (
+            {"embedding": {"provider": "sentence-transformers"}},
+            r"corpora\.docs\.embedding\.provider: .* is not allowed; did you mean 'sentence_transformers'\? Allowed: .*",
+        ),
+        (
+            {"generation": {"provider": ["openai"]}},
+            r"corpora\.docs\.generation\.provider: \['openai'\] is not allowed; .* 'extractive', 'openai'; of plugins: .*",
+        ),
+        (
+            {"embedding": {"provider": "openai", "truncate_dimensions": True}},
+            r"corpora\.docs\.embedding: truncate_dimensions needs dimensions, the numbers of a vector to keep",
+        ),
+        (
+            {"generation": {"provider": "openai", "api_key_header": "api key"}},
+            r"corpora\.docs\.generation\.api_key_header: 'api key' is not allowed; allowed: the name of an HTTP header, .*",
+        ),
+        ({"embedding": {"provider": "onnx"}}, r"corpora\.docs\.embedding\.folder: is required"),
+        (
+            {"embedding": {"provider": "onnx", "folder": "m", "pooling": "max"}},
+            r"corpora\.docs\.embedding\.pooling: 'max' is not allowed; .*'mean', 'cls' or 'last'",
+        ),
+        (
+            {"embedding": {"provider": "sentence_transformers"}},
+            r"corpora\.docs\.embedding: needs one of model, a name on the hub, and folder, a model of this machine",
         ),
         (
             {"embedding": {"provider": "openai", "dimensions": 0}},
@@ -170,6 +222,19 @@ def test_every_problem_of_a_corpus_is_told_at_once(tmp_path: Path):
 def test_a_missing_source_is_told(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"corpora\.yaml: corpora\.docs\.source: is required"):
         load_settings(write(tmp_path, {"corpora": {"docs": {}}}))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"chunking": {"max_tokens": 512}},
+        {"chunking": {"strategy": "parent_child", "max_tokens": 1500}},
+        {"chunking": {"max_tokens": 2000, "unit": "characters"}},
+        {"chunking": {"max_tokens": 100_000}, "embedding": {"provider": "hashing"}},
+    ],
+)
+def test_a_limit_that_the_model_can_read_is_taken(tmp_path: Path, keys: dict[str, object]):
+    assert corpus_with(tmp_path, **keys).chunking.max_tokens
 
 
 @pytest.mark.parametrize("name", ["my-docs", "9lives", "a.b", "", "a" * 64, "dö", "a b"])

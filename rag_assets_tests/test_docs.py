@@ -32,11 +32,16 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "chunking, by_glob": config.GlobChunking,
     "embedding, provider local": config.LocalEmbedding,
     "embedding, provider hashing": config.HashingEmbedding,
+    "embedding, provider multilingual": config.MultilingualEmbedding,
+    "embedding, provider onnx": config.OnnxEmbedding,
+    "embedding, provider sentence_transformers": config.SentenceTransformersEmbedding,
+    "embedding or generation, a plugin": config.PluginProvider,
     "embedding, provider openai": config.OpenAIEmbedding,
     "generation, provider extractive": config.ExtractiveGeneration,
     "generation, provider openai": config.OpenAIGeneration,
     "rerank": config.RerankSettings,
     "retrieval": config.RetrievalSettings,
+    "write": config.WriteSettings,
 }
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -71,9 +76,15 @@ def rows_of(section: str) -> dict[str, list[str]]:
 def models_under(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     yield model
     for field in model.model_fields.values():
-        for option in (field.annotation, *get_args(field.annotation)):
+        for option in parts_of(field.annotation):
             if isinstance(option, type) and issubclass(option, BaseModel):
                 yield from models_under(option)
+
+
+def parts_of(annotation: object) -> Iterator[object]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from parts_of(part)
 
 
 def default_of(field: FieldInfo) -> object:
@@ -192,8 +203,9 @@ def test_asking_names_every_field_of_answer_and_citation():
 
 
 def test_the_manual_stays_small_enough_for_the_demo():
-    assert len(PAGES) <= 25
-    assert sum(page.stat().st_size for page in PAGES) <= 85_000
+    manual = [page for page in PAGES if page.parent == DOCS]
+    assert len(manual) <= 30
+    assert sum(page.stat().st_size for page in manual) <= 130_000
 
 
 def test_the_question_of_the_demo_is_answered_on_its_page():

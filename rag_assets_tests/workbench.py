@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.config import ChunkingSettings, CorpusSettings, HashingEmbedding
+from rag_assets.embedding.provider import EmbeddingProvider
 from rag_assets.embedding.providers import make_provider
 from rag_assets.materializing.chunks import chunk_documents
 from rag_assets.materializing.documents import read_documents
@@ -54,8 +55,12 @@ class Workbench:
     def chunk(self, *documents: str) -> StageReport:
         return chunk_documents(self.store, self.corpus, documents)
 
+    @property
+    def provider(self) -> EmbeddingProvider:
+        return make_provider(self.corpus.embedding)
+
     def embed(self, *documents: str) -> StageReport:
-        return embed_documents(self.store, self.corpus, make_provider(self.corpus.embedding), documents)
+        return embed_documents(self.store, self.corpus, self.provider, documents, run_id="run")
 
     def index(self, *documents: str) -> StageReport:
         return index_documents(self.store, self.corpus, documents, run_id="run")

@@ -4,9 +4,6 @@ Here belongs one chat request and what its reply means as an answer. How a serve
 mean, is shared with embedding; the prompts are files; reading markers is `citations.py`.
 """
 
-import functools
-import re
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +12,18 @@ from rag_assets.answering.generator import Generated
 from rag_assets.answering.prompts import prompt, prompt_version
 from rag_assets.answering.replies import Reply, Stream, complete_reply, read_reply
 from rag_assets.answering.sources import boundary_of, pack
+from rag_assets.calling.failures import FailureKind, kind_of, server_words
+from rag_assets.calling.openai_client import MalformedReplyError, OpenAIServer
 from rag_assets.config import OpenAIGeneration
-from rag_assets.embedding.openai_client import OpenAIServer, blames_length, server_words
 from rag_assets.embedding.provider import without_lone_surrogates
 from rag_assets.errors import ProviderError
+from rag_assets.pricing import generation_price
 from rag_assets.records import Passage, Usage
 from rag_assets.tokenizing import count_tokens
 
 if TYPE_CHECKING:
     import openai
 
-USD_PER_MILLION_TOKENS = {  # input, output: OpenAI's price list as known in November 2026
-    "gpt-4o": (2.50, 10.00),
-    "gpt-4o-mini": (0.15, 0.60),
-    "gpt-4.1": (2.00, 8.00),
-    "gpt-4.1-mini": (0.40, 1.60),
-    "gpt-4.1-nano": (0.10, 0.40),
-    "gpt-5": (1.25, 10.00),
-    "gpt-5-mini": (0.25, 2.00),
-    "gpt-5-nano": (0.05, 0.40),
-    "o4-mini": (1.10, 4.40),
-}
 _TOKENIZER = "o200k_base"
 
 
@@ -44,7 +32,7 @@ class OpenAIChatGenerator:
 
     def __init__(self, settings: OpenAIGeneration) -> None:
         self._settings = settings
-        self._server = OpenAIServer("generation", settings)
+        self._server = OpenAIServer("generation", settings, model=settings.model)
         self._adapted: dict[str, object] = {}
 
     @property
@@ -90,16 +78,23 @@ class OpenAIChatGenerator:
         return generated
 
     def _ask(self, messages: list[dict[str, str]], stream: Stream | None) -> Reply:
-        client = self._client
         import openai
 
+        tokens = sum(count_tokens(message["content"], _TOKENIZER) for message in messages)
         for _ in range(4):
             request = {**self._parameters(streamed=stream is not None), **self._adapted}
             request = {name: value for name, value in request.items() if value is not None}
+
+            def send(client: openai.OpenAI, request: dict[str, object] = request) -> Any:
+                made: Any = client.chat.completions.with_raw_response.create
+                return made(messages=messages, **request)
+
             try:
-                made: Any = client.chat.completions.create
-                reply = made(messages=messages, **request)
-                return self._follow(reply, stream) if stream else complete_reply(reply)
+                return self._server.call(
+                    send,
+                    lambda reply: self._follow(reply, stream) if stream else _complete(reply),
+                    tokens=tokens + self._settings.max_answer_tokens,
+                )
             except openai.BadRequestError as error:
                 change = _adaptation(error, request)
                 if not change:
@@ -107,14 +102,8 @@ class OpenAIChatGenerator:
                 self._adapted |= change
             except openai.APIStatusError as error:
                 raise self._refusal(error) from error
-            except openai.APIError as error:
+            except (openai.APIError, MalformedReplyError) as error:
                 raise self._server.explain(error) from error
-            except (openai.OpenAIError, ValueError, TypeError, AttributeError, LookupError) as error:
-                # What the client raises for a reply that is not JSON, or is JSON of another shape.
-                raise ProviderError(
-                    f"{self._server} answered for generation.model {self._settings.model!r} with no chat completion"
-                    f" ({type(error).__name__}: {error}); check generation.base_url and generation.model."
-                ) from error
         raise ProviderError(f"{self._server} refused every form of the request; check generation.model.")
 
     def _follow(self, events: Any, stream: Stream) -> Reply:
@@ -152,7 +141,7 @@ class OpenAIChatGenerator:
         }
 
     def _refusal(self, error: "openai.APIStatusError") -> ProviderError:
-        if blames_length(error):
+        if kind_of(error) is FailureKind.TOO_LARGE:
             return ProviderError(
                 f"{self._server} said {error.status_code}: {server_words(error)}; lower generation.max_context_tokens"
                 f" {self._settings.max_context_tokens}, or generation.max_answer_tokens"
@@ -208,8 +197,8 @@ class OpenAIChatGenerator:
         prices = self._prices()
         if prices is None:
             notes.append(
-                f"No price is known for {self._settings.model!r}: set generation.usd_per_million_input_tokens and"
-                " generation.usd_per_million_output_tokens to have costs counted."
+                f"No price is known for {self._settings.model!r}: add it to prices.generation in corpora.yaml, to have costs"
+                " counted."
             )
             prices = (0.0, 0.0)
         cost = sum(tokens * price for tokens, price in zip(spent, prices, strict=True)) / 1_000_000
@@ -218,19 +207,19 @@ class OpenAIChatGenerator:
     def _prices(self) -> tuple[float, float] | None:
         """US dollars a million tokens, input and output; a server of one's own costs nothing unless told otherwise."""
         settings = self._settings
-        undated = re.sub(r"-\d{4}-\d{2}-\d{2}$", "", settings.model)
-        known = (0.0, 0.0) if self._server.base_url else USD_PER_MILLION_TOKENS.get(undated)
+        known = (0.0, 0.0) if self._server.base_url else generation_price(settings.model)
         told = (settings.usd_per_million_input_tokens, settings.usd_per_million_output_tokens)
         if known is None and None in told:
             return None
         default = known or (0.0, 0.0)
         return (default[0] if told[0] is None else told[0], default[1] if told[1] is None else told[1])
 
-    @functools.cached_property
-    def _client(self) -> "openai.OpenAI":
-        client = self._server.client()
-        weakref.finalize(self, client.close)
-        return client
+
+def _complete(reply: Any) -> Reply:
+    try:
+        return complete_reply(reply)
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise MalformedReplyError(f"no chat completion ({type(error).__name__}: {error})") from error
 
 
 def _adaptation(error: "openai.BadRequestError", request: dict[str, object]) -> dict[str, object]:

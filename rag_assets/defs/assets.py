@@ -17,6 +17,7 @@ def partitioned_asset(
     code_version: str,
     upstream: str | None = None,
     retry_policy: dg.RetryPolicy | None = None,
+    pool: str | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """An asset `C/name` with one dynamic partition a document, where one run materializes any number of them."""
     return dg.asset(
@@ -30,6 +31,7 @@ def partitioned_asset(
         owners=list(corpus.owners),
         code_version=code_version,
         retry_policy=retry_policy,
+        pool=pool,
         metadata={"source": corpus.source, "dagster/table_name": f"corpora/{corpus.name}/{name}"},
     )
 
@@ -40,5 +42,11 @@ def asset_keys(corpus: CorpusSettings) -> Sequence[dg.AssetKey]:
     return [dg.AssetKey([corpus.name, name]) for name in names]
 
 
-# A commit that lost its race many times, or a disk that was full for a moment.
-WRITE_RETRY = dg.RetryPolicy(max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+def write_retry(corpus: CorpusSettings) -> dg.RetryPolicy:
+    """When a step of `corpus` that writes tables is tried again."""
+    return dg.RetryPolicy(
+        max_retries=corpus.write.max_retries,
+        delay=corpus.write.first_wait_seconds,
+        backoff=dg.Backoff.EXPONENTIAL,
+        jitter=dg.Jitter.PLUS_MINUS,
+    )

@@ -7,12 +7,14 @@ from rag_assets.defs.asking import ask_job
 from rag_assets.defs.chunks import chunks_asset
 from rag_assets.defs.documents import documents_asset
 from rag_assets.defs.embeddings import embeddings_asset
+from rag_assets.defs.estimating import estimate_job
 from rag_assets.defs.health import corpus_checks
 from rag_assets.defs.index import index_asset
 from rag_assets.defs.jobs import Job, ingest_job
 from rag_assets.defs.published_index import published_index_asset
 from rag_assets.defs.removing import remove_job
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
+from rag_assets.defs.rolling_back import rollback_job
 from rag_assets.defs.sensors import corpus_sensor
 
 
@@ -20,7 +22,7 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     """The definitions for the corpora of `settings`."""
     parts = [dg.Definitions(jobs=[ask_job(settings)])]
     for corpus in settings.corpora.values():
-        jobs: list[Job] = [ingest_job(corpus), remove_job(corpus)]
+        requested: list[Job] = [ingest_job(corpus), remove_job(corpus)]
         parts.append(
             dg.Definitions(
                 assets=[
@@ -31,8 +33,8 @@ def build_definitions(settings: Settings) -> dg.Definitions:
                     published_index_asset(corpus),
                 ],
                 asset_checks=corpus_checks(corpus),
-                jobs=jobs,
-                sensors=[corpus_sensor(corpus, jobs)],
+                jobs=[*requested, estimate_job(corpus), rollback_job(corpus)],
+                sensors=[corpus_sensor(corpus, requested)],
             )
         )
     shared = dg.Definitions(

@@ -20,6 +20,8 @@ def embeddings_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         upstream="chunks",
         kinds={"lance", corpus.embedding.provider},
         code_version=generation_of(corpus).embedding[:12],
+        # Without a limit it changes nothing; `dagster instance concurrency set embedding_openai 1` lets runs take turns.
+        pool=f"embedding_{corpus.embedding.provider}",
     )
     def embeddings(
         context: dg.AssetExecutionContext, store: StoreResource, embedders: EmbeddersResource
@@ -31,6 +33,7 @@ def embeddings_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
                 corpus,
                 embedders.open(corpus.embedding),
                 batch_of(context),
+                run_id=context.run.run_id,
                 progress=reporting(Heartbeat(context.log.info)),
             )
         paid = {name: result.total(name) for name in ("texts_embedded", "texts_reused", "tokens_embedded", "cost_usd")}

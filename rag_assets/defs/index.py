@@ -3,7 +3,7 @@
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import WRITE_RETRY, partitioned_asset
+from rag_assets.defs.assets import partitioned_asset, write_retry
 from rag_assets.defs.reporting import batch_of, failures_told, report
 from rag_assets.defs.resources import StoreResource
 from rag_assets.generations import generation_of
@@ -19,7 +19,7 @@ def index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         upstream="embeddings",
         kinds={"lancedb"},
         code_version=generation_of(corpus).id,
-        retry_policy=WRITE_RETRY,
+        retry_policy=write_retry(corpus),
     )
     def index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The document's rows in the search table, old ones replaced by new ones in one commit."""

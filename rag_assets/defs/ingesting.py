@@ -60,7 +60,7 @@ class Ingester:
             runs = [self._materialize(batch) for batch in batches]
             if seen.found.removed:
                 runs.append(self._remove(seen.found.removed))
-            if publication_is_due(self.store, self.corpus):
+            if publication_is_due(self.store, self.corpus, resume=True):
                 runs.append(self._execute(ingest_job_name(self.corpus.name), selection=("published_index",)))
         known = known_documents(self.store.documents(self.corpus.name))
         return IngestResult(

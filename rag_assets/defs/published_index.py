@@ -3,13 +3,15 @@
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import WRITE_RETRY
+from rag_assets.defs.assets import write_retry
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
 from rag_assets.generations import INDEX_VERSION
 from rag_assets.storing.publishing import PublishReport, publish
+from rag_assets.storing.spending import spend_of
 from rag_assets.storing.stores import Store, index_name
 
 
@@ -26,29 +28,45 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         code_version=INDEX_VERSION,
         # Not partitioned, but Dagster wants it said before a range of documents may be materialized with it in one run.
         backfill_policy=dg.BackfillPolicy.single_run(),
-        retry_policy=WRITE_RETRY,
+        retry_policy=write_retry(corpus),
         metadata={"source": corpus.source},
     )
     def published_index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The version of the index that readers see: verified, with its search indices up to date."""
         with failures_told():
             opened = store.open()
-            result = publish(opened, corpus, run_id=context.run.run_id)
+            result = publish(opened, corpus, run_id=context.run.run_id, resume=not asked_by_sensor(context.run))
         if result.waiting:
             context.log.warning("not published yet: %s", result.waiting)
-        return dg.MaterializeResult(metadata=publication_metadata(opened, corpus.name, result))
+        return dg.MaterializeResult(
+            metadata=publication_metadata(opened, corpus.name, result, run_id=context.run.run_id)
+        )
 
     return published_index
 
 
-def publication_metadata(store: Store, corpus: str, result: PublishReport) -> dict[str, Any]:
-    """What a publication says in the UI; numbers become plots over time."""
-    metadata: dict[str, Any] = {"moved": result.moved, "unindexed_rows": result.health.unindexed_rows}
+def asked_by_sensor(run: dg.DagsterRun) -> bool:
+    """Whether a sensor asked for `run`, and no person did: it leaves a rollback alone."""
+    return SENSOR_NAME_TAG in run.tags
+
+
+def publication_metadata(store: Store, corpus: str, result: PublishReport, *, run_id: str) -> dict[str, Any]:
+    """What a publication says in the UI; numbers become plots over time, what was spent on embeddings among them."""
+    in_run, in_all = spend_of(store, corpus, run_id=run_id), spend_of(store, corpus)
+    metadata: dict[str, Any] = {
+        "moved": result.moved,
+        "unindexed_rows": result.health.unindexed_rows,
+        "tokens": in_run.tokens,
+        "cost_usd": in_run.cost_usd,
+        "total_tokens": in_all.tokens,
+        "total_cost_usd": in_all.cost_usd,
+    }
     if result.waiting:
         metadata["waiting"] = result.waiting
     if result.published:
         metadata |= {
             "index_version": result.published.version,
+            **{f"documents_{name}": count for name, count in result.published.changes.items()},
             "documents": result.published.documents,
             "chunks": result.published.chunks,
             "generation": result.published.generation,

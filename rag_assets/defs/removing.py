@@ -5,7 +5,7 @@ from pydantic import Field
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.partitions import delete_keys
-from rag_assets.defs.published_index import publication_metadata
+from rag_assets.defs.published_index import asked_by_sensor, publication_metadata
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
 from rag_assets.materializing.index import remove_documents
@@ -34,12 +34,13 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
         opened = store.open()
         with failures_told():
             remove_documents(opened, corpus, config.documents)
-            result = publish(opened, corpus, run_id=context.run_id)
+            result = publish(opened, corpus, run_id=context.run_id, resume=not asked_by_sensor(context.run))
         delete_keys(context.instance, corpus.name, config.documents)
         context.log_event(
             dg.AssetMaterialization(
                 asset_key=[corpus.name, "published_index"],
-                metadata=publication_metadata(opened, corpus.name, result) | {"removed": len(config.documents)},
+                metadata=publication_metadata(opened, corpus.name, result, run_id=context.run_id)
+                | {"removed": len(config.documents)},
             )
         )
         context.log.info("removed %d documents", len(config.documents))

@@ -1,17 +1,20 @@
-"""Texts become requests, and every response is kept before the next request is sent.
+"""Texts become requests, as many in flight as the provider allows; every response is kept before another is sent.
 
 Here belongs what may travel together: the limits of a request, windows of a text that is too long for one input, and
 what is done when the provider refuses a request or a text. Retries for what is no text's fault are the provider's.
 """
 
+import contextlib
+import queue
+import threading
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rag_assets.embedding.provider import BatchRefused, EmbeddingProvider, TextRefused, TextTooLong, Vectors
+from rag_assets.embedding.provider import BatchRefused, Embedded, EmbeddingProvider, TextRefused, TextTooLong, Vectors
 from rag_assets.errors import ProviderError
 
 _SHORTEST_HALVED = 64
@@ -19,15 +22,21 @@ _SHORTEST_HALVED = 64
 
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
+_SIGN_OF_LIFE_SECONDS = 5.0
+
 Keep = Callable[[Sequence[str], Vectors, Sequence[int]], None]
+Known = Callable[[Sequence[str]], Collection[str]]
 Progress = Callable[[int, int], None]
+Bill = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
 class EmbeddingOutcome:
-    """What `embed_all` did. `refused` holds the reason for each key that has no vector; every other key was kept."""
+    """What `embed_all` did. `refused` holds the reason for each key that has no vector; every other key was kept, or is
+    among `known`, which somebody else had embedded meanwhile."""
 
     embedded: int
+    known: int
     tokens: int
     cost_usd: float
     requests: int
@@ -60,6 +69,7 @@ class _State:
     notify: Progress | None
     open: dict[str, _Open] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
     embedded: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
@@ -72,34 +82,82 @@ class _State:
 
     def report(self) -> None:
         if self.notify is not None:
-            self.notify(self.embedded + len(self.refused), self.count)
+            self.notify(self.embedded + len(self.refused) + len(self.known), self.count)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A request that is over, and what came back or was raised."""
+
+    batch: Sequence[_Piece]
+    result: Embedded | Exception
 
 
 def embed_all(
-    texts: Mapping[str, str], provider: EmbeddingProvider, *, keep: Keep, progress: Progress | None = None
+    texts: Mapping[str, str],
+    provider: EmbeddingProvider,
+    *,
+    keep: Keep,
+    known: Known | None = None,
+    bill: Bill | None = None,
+    progress: Progress | None = None,
 ) -> EmbeddingOutcome:
     """Embed the values of `texts` as documents and hand them over by key.
 
-    `keep(keys, vectors, tokens)` is called after each response, before the next request: vectors of shape
-    (keys, dimensions) and unit length, and the tokens of each text as the provider counts them. So a kill loses at most
-    the request in flight. `progress(done, total)` is called after each response, and at the end, with numbers of texts.
+    At most `provider.limits.concurrency` requests are in flight. `keep(keys, vectors, tokens)` is called with what came
+    back before another request is sent: vectors of shape (keys, dimensions) and unit length, and the tokens of each text
+    as the provider counts them. So a kill loses at most the requests in flight. `known(keys)` is asked before each
+    request for those of its keys that somebody else has embedded meanwhile; they are not sent. `bill(texts,
+    tokens, cost_usd)` is called once a response, as soon as its vectors are kept. `progress(done, total)` is called with
+    numbers of texts after each response, every few seconds while none comes, and at the end.
 
     A blank text is refused and never sent. A text over the limit of an input is embedded in windows cut at white space;
     its vector is their mean, weighted by tokens, and is kept once all of them are there. A refused request is halved
     until the text that it was refused for is alone.
 
-    Raises `ProviderError` for what is no text's fault; what was kept before stays kept.
+    Raises `ProviderError` for what is no text's fault, once the requests in flight are over and kept; what was kept
+    before stays kept.
     """
     state = _State(count=len(texts), notify=progress)
-    for batch in _batches(_pieces(texts, provider, state), provider):
-        waiting: deque[Sequence[_Piece]] = deque([batch])
-        while waiting:
-            wanted = [piece for piece in waiting.popleft() if piece.key not in state.refused]
+    batches = _batches(_pieces(texts, provider, state), provider)
+    waiting: deque[Sequence[_Piece]] = deque()
+    over: queue.SimpleQueue[_Sent] = queue.SimpleQueue()
+    in_flight = 0
+    failure: Exception | None = None
+    while True:
+        while failure is None and in_flight < provider.limits.concurrency:
+            batch = waiting.popleft() if waiting else next(batches, None)
+            if batch is None:
+                break
+            wanted = _wanted(batch, known, state)
             if wanted:
-                waiting.extendleft(reversed(_send(wanted, provider, keep, state)))
+                state.requests += 1
+                in_flight += 1
+                _send(wanted, provider, over)
+        if not in_flight:
+            break
+        replies = _next(over, state)
+        in_flight -= len(replies)
+        good: list[tuple[Sequence[_Piece], Embedded]] = []
+        for sent in replies:
+            if isinstance(sent.result, Embedded):
+                good.append((sent.batch, sent.result))
+            elif isinstance(sent.result, BatchRefused | TextRefused):
+                waiting.extendleft(reversed(_instead(sent.batch, sent.result, provider, state)))
+            else:
+                failure = failure or sent.result
+        wrong = _keep_replies(good, provider, keep, state)
+        failure = failure or wrong
+        if bill is not None:
+            for batch, reply in good:
+                bill(len(batch), reply.tokens, reply.cost_usd)
+        state.report()
+    if failure is not None:
+        raise failure
     state.report()
     return EmbeddingOutcome(
         embedded=state.embedded,
+        known=len(state.known),
         tokens=state.tokens,
         cost_usd=state.cost_usd,
         requests=state.requests,
@@ -107,65 +165,101 @@ def embed_all(
     )
 
 
-def _send(batch: Sequence[_Piece], provider: EmbeddingProvider, keep: Keep, state: _State) -> list[Sequence[_Piece]]:
-    """Send one request and keep what comes back. Returns what must be sent instead when it is refused."""
-    state.requests += 1
-    try:
-        reply = provider.embed([piece.text for piece in batch], "document")
-    except (BatchRefused, TextRefused) as error:
-        if len(batch) > 1:
-            middle = (len(batch) + 1) // 2
-            return [batch[:middle], batch[middle:]]
-        halves = _halves(batch[0], provider) if isinstance(error, TextTooLong) else []
-        if halves:
-            state.open.setdefault(batch[0].key, _Open(pieces=1)).pieces += len(halves) - 1
-            return [[half] for half in halves]
-        state.refuse(batch[0].key, str(error))
-        state.report()
-        return []
-    if reply.vectors.shape[0] != len(batch):
-        raise ProviderError(f"{provider.name} gave {reply.vectors.shape[0]} vectors for {len(batch)} texts.")
-    state.dimensions = state.dimensions or reply.vectors.shape[1]
-    if reply.vectors.shape[1] != state.dimensions:
-        raise ProviderError(
-            f"{provider.name} gave vectors of {reply.vectors.shape[1]} numbers after vectors of {state.dimensions};"
-            " nothing of this response was kept. Check that one model answers at embedding.base_url."
-        )
-    state.tokens += reply.tokens
-    state.cost_usd += reply.cost_usd
-    _keep(batch, reply.vectors, keep, state)
-    state.report()
+def _wanted(batch: Sequence[_Piece], known: Known | None, state: _State) -> list[_Piece]:
+    """What of `batch` must still be sent. A text of which a window is out already is sent whole."""
+    if known is not None:
+        state.known.update(known([piece.key for piece in batch if piece.key not in state.open]))
+    return [piece for piece in batch if piece.key not in state.refused and piece.key not in state.known]
+
+
+def _send(batch: Sequence[_Piece], provider: EmbeddingProvider, over: "queue.SimpleQueue[_Sent]") -> None:
+    """Send one request from a thread that dies with the process: nobody waits for it when the work is interrupted."""
+
+    def send() -> None:
+        try:
+            over.put(_Sent(batch, provider.embed([piece.text for piece in batch], "document")))
+        except Exception as error:
+            over.put(_Sent(batch, error))
+
+    threading.Thread(target=send, name="embedding", daemon=True).start()
+
+
+def _next(over: "queue.SimpleQueue[_Sent]", state: _State) -> list[_Sent]:
+    """The next request that is over, and all that are over with it."""
+    replies: list[_Sent] = []
+    while not replies:
+        try:
+            replies.append(over.get(timeout=_SIGN_OF_LIFE_SECONDS))
+        except queue.Empty:
+            state.report()
+    with contextlib.suppress(queue.Empty):
+        while True:
+            replies.append(over.get_nowait())
+    return replies
+
+
+def _instead(
+    batch: Sequence[_Piece], error: BatchRefused | TextRefused, provider: EmbeddingProvider, state: _State
+) -> list[Sequence[_Piece]]:
+    """What must be sent instead of a batch that was refused."""
+    if len(batch) > 1:
+        middle = (len(batch) + 1) // 2
+        return [batch[:middle], batch[middle:]]
+    halves = _halves(batch[0], provider) if isinstance(error, TextTooLong) else []
+    if halves:
+        state.open.setdefault(batch[0].key, _Open(pieces=1)).pieces += len(halves) - 1
+        return [[half] for half in halves]
+    state.refuse(batch[0].key, str(error))
     return []
 
 
-def _keep(batch: Sequence[_Piece], vectors: Vectors, keep: Keep, state: _State) -> None:
-    """Hand over the texts that this response completes."""
-    keys: list[str] = []
-    rows: list[Vectors] = []
-    tokens: list[int] = []
-    for piece, vector in zip(batch, vectors, strict=True):
-        if piece.key not in state.open:
-            whole, of_text = vector, piece.tokens
+def _keep_replies(
+    replies: Sequence[tuple[Sequence[_Piece], Embedded]], provider: EmbeddingProvider, keep: Keep, state: _State
+) -> ProviderError | None:
+    """Hand over what came back, in one call. Returns what is wrong with a reply of the wrong shape; it is not kept."""
+    wrong: ProviderError | None = None
+    done: list[tuple[str, Vectors, int]] = []
+    for batch, reply in replies:
+        rows, size = reply.vectors.shape
+        state.dimensions = state.dimensions or size
+        if rows != len(batch):
+            wrong = ProviderError(f"{provider.name} gave {rows} vectors for {len(batch)} texts.")
+        elif size != state.dimensions:
+            wrong = ProviderError(
+                f"{provider.name} gave vectors of {size} numbers after vectors of {state.dimensions}; nothing of this"
+                " response was kept. Check that one model answers at embedding.base_url."
+            )
         else:
-            text = state.open[piece.key]
-            weighted = vector.astype(np.float64) * max(1, piece.tokens)
-            text.total = weighted if text.total is None else text.total + weighted
-            text.tokens += piece.tokens
-            text.pieces -= 1
-            if text.pieces:
-                continue
-            length = np.linalg.norm(text.total)
-            if not length:
-                state.refuse(piece.key, "the vectors of its windows cancel each other out")
-                continue
-            whole, of_text = (text.total / length).astype(np.float32), text.tokens
-            del state.open[piece.key]
-        keys.append(piece.key)
-        rows.append(whole)
-        tokens.append(of_text)
-    if keys:
-        keep(keys, np.stack(rows), tokens)
-        state.embedded += len(keys)
+            state.tokens += reply.tokens
+            state.cost_usd += reply.cost_usd
+            done += _completed(batch, reply.vectors, state)
+    if done:
+        keep([key for key, _, _ in done], np.stack([vector for _, vector, _ in done]), [tokens for *_, tokens in done])
+        state.embedded += len(done)
+    return wrong
+
+
+def _completed(batch: Sequence[_Piece], vectors: Vectors, state: _State) -> Iterator[tuple[str, Vectors, int]]:
+    """The texts that this response completes, each with its vector and its tokens."""
+    for piece, vector in zip(batch, vectors, strict=True):
+        if piece.key in state.refused:
+            continue
+        if piece.key not in state.open:
+            yield piece.key, vector, piece.tokens
+            continue
+        text = state.open[piece.key]
+        weighted = vector.astype(np.float64) * max(1, piece.tokens)
+        text.total = weighted if text.total is None else text.total + weighted
+        text.tokens += piece.tokens
+        text.pieces -= 1
+        if text.pieces:
+            continue
+        length = np.linalg.norm(text.total)
+        if not length:
+            state.refuse(piece.key, "the vectors of its windows cancel each other out")
+            continue
+        del state.open[piece.key]
+        yield piece.key, (text.total / length).astype(np.float32), text.tokens
 
 
 def _pieces(texts: Mapping[str, str], provider: EmbeddingProvider, state: _State) -> Iterator[_Piece]:

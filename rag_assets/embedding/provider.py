@@ -13,11 +13,13 @@ Kind = Literal["document", "query"]
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What one request may hold. Tokens are those of `EmbeddingProvider.count_tokens`."""
+    """What one request may hold, and how many requests may be in flight at once, each from a thread of its own. Tokens are
+    those of `EmbeddingProvider.count_tokens`."""
 
     inputs: int
     tokens: int
     tokens_per_input: int
+    concurrency: int = 1
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class BatchRefused(Exception):  # noqa: N818 - as above
 
 
 class EmbeddingProvider(Protocol):
-    """Turns texts into unit vectors. Stateless but for a client or a loaded model; safe to call from one thread."""
+    """Turns texts into unit vectors. Stateless but for a client or a loaded model. `embed` is called from as many threads
+    at once as `limits.concurrency` says."""
 
     @property
     def name(self) -> str:
@@ -60,7 +63,7 @@ class EmbeddingProvider(Protocol):
 
     @property
     def limits(self) -> RequestLimits:
-        """What one request may hold."""
+        """What one request may hold, and how many may be in flight."""
         ...
 
     def count_tokens(self, text: str) -> int:
@@ -74,6 +77,11 @@ class EmbeddingProvider(Protocol):
         `rag_assets.errors.ProviderError` for what is no text's fault, after the bounded retries of the client.
         """
         ...
+
+
+def price_of(provider: EmbeddingProvider) -> float:
+    """US dollars for a million tokens: `usd_per_million_tokens` of a provider that costs money, 0.0 for all others."""
+    return float(getattr(provider, "usd_per_million_tokens", 0.0))
 
 
 def without_lone_surrogates(text: str) -> str:

@@ -1,7 +1,8 @@
 """Every text of the chunks gets a vector: those without one are sent to the provider, each once."""
 
+import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from rag_assets.errors import DocumentError
 from rag_assets.generations import generation_of
 from rag_assets.materializing.embedded_texts import COLUMNS, embedded_texts
 from rag_assets.materializing.reports import Progress, StageReport, no_progress
+from rag_assets.spending import refuse_over_budget
 from rag_assets.storing.ledger import change, failure, known_documents
+from rag_assets.storing.spending import Spend, SpendLedger
 from rag_assets.storing.stores import Store
 
 
@@ -22,12 +25,14 @@ def embed_documents(
     provider: EmbeddingProvider,
     documents: Sequence[str],
     *,
+    run_id: str | None = None,
     progress: Progress = no_progress,
 ) -> StageReport:
-    """Embed the texts of `documents` that have no vector yet. Every response is kept before the next request is made.
+    """Embed the texts of `documents` that have no vector yet. Every response is kept before another request is made.
 
-    A text that the provider refuses sets its documents aside. Raises `ProviderError` for what is no document's fault;
-    what was embedded until then stays.
+    A text that the provider refuses sets its documents aside. Raises `ProviderError` for what is no document's fault, and
+    `BudgetError`, before anything is sent, when it would cost more than `max_cost_per_run`; what was embedded until then
+    stays.
     """
     ledger = store.documents(corpus.name)
     known = known_documents(ledger, documents)
@@ -43,6 +48,7 @@ def embed_documents(
         first_seen.setdefault(text_hash, document)
         hashes[document].append(text_hash)
     vectors = store.vectors(generation_of(corpus).embedding)
+    watch = vectors.watch()
     have = vectors.known(texts)
     spent: dict[str, int] = {}
 
@@ -50,12 +56,20 @@ def embed_documents(
         vectors.append(keys, np.asarray(new, dtype=np.float32), tokens)
         spent.update(zip(keys, tokens, strict=True))
 
-    outcome = embed_all(
-        {text_hash: text for text_hash, text in texts.items() if text_hash not in have},
-        provider,
-        keep=keep,
-        progress=lambda done, total: progress("embeddings", done, total),
-    )
+    missing = {text_hash: text for text_hash, text in texts.items() if text_hash not in have}
+    refuse_over_budget(corpus, provider, missing.values())
+    ledger_of_spend = SpendLedger(store, corpus=corpus.name, run_id=run_id, model=provider.name)
+    try:
+        outcome = embed_all(
+            _rotated(missing),
+            provider,
+            keep=keep,
+            known=watch.known,
+            bill=lambda texts, tokens, cost: ledger_of_spend.add(Spend(1, texts, tokens, cost)),
+            progress=lambda done, total: progress("embeddings", done, total),
+        )
+    finally:
+        ledger_of_spend.keep()
     vectors.compact()
     failed = {
         document: DocumentError(outcome.refused[text_hash], retryable=True)
@@ -87,3 +101,14 @@ def embed_documents(
     if changes:
         change(ledger, changes)
     return StageReport(documents=figures, failed=failed, skipped=tuple(sorted(set(documents) - good)))
+
+
+def _rotated(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """`texts` from some place on, then those before it.
+
+    Two runs over the same texts that are started together would send the same request at each moment, and pay for all of
+    it twice. From two places they meet once, and skip what the other did.
+    """
+    items = list(texts.items())
+    start = random.randrange(len(items)) if items else 0  # noqa: S311 - to spread work, not to guard secrets
+    return dict(items[start:] + items[:start])

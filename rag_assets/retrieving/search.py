@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from rag_assets.config import CorpusSettings
-from rag_assets.embedding.provider import EmbeddingProvider, Vectors
+from rag_assets.embedding.provider import EmbeddingProvider, TextRefused, Vectors
 from rag_assets.errors import QuestionError
 from rag_assets.records import Parent, Passage
 from rag_assets.storing.publishing import Publication
@@ -57,7 +57,7 @@ def search(
 ) -> list[Passage]:
     """The best `top_k` passages of `publication`, best first. `provider` must be the model that made the publication.
 
-    Raises `QuestionError` when `where` is not a condition on the index.
+    Raises `QuestionError` when `where` is not a condition on the index, and when the model refuses the question.
     """
     if publication.table_version == 0:
         return []
@@ -65,7 +65,7 @@ def search(
     depth = max(wanted.candidates, wanted.top_k)
     rankings: list[pa.Table] = []
     if wanted.mode in ("hybrid", "vector"):
-        vector = provider.embed([wanted.query], "query").vectors[0]
+        vector = _embedded(wanted.query, provider)
         rankings.append(_nearest(dataset, vector, depth, wanted.where))
     if wanted.mode in ("hybrid", "text"):
         rankings.append(_full_text(dataset, wanted.query, depth, wanted.where))
@@ -78,6 +78,15 @@ def search(
     )
     best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: wanted.top_k]
     return [_passage(rows[chunk_id], score, similarities.get(chunk_id)) for chunk_id, score in best]
+
+
+def _embedded(query: str, provider: EmbeddingProvider) -> Vectors:
+    try:
+        vector: Vectors = provider.embed([query], "query").vectors[0]
+    except TextRefused as error:
+        said = " ".join(str(error).split())
+        raise QuestionError(f"{provider.name} refuses the question: {said}; ask something shorter, or other") from error
+    return vector
 
 
 def fuse(rankings: Sequence[Sequence[str]]) -> dict[str, float]:

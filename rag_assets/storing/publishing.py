@@ -7,9 +7,10 @@ date, so a reader never meets a half-written index. Each published table version
 
 import contextlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +18,10 @@ from pydantic import TypeAdapter
 
 from rag_assets.config import CorpusSettings, EmbeddingSettings
 from rag_assets.embedding.providers import embedding_identity
-from rag_assets.errors import StoreError
+from rag_assets.errors import QuestionError, StoreError
 from rag_assets.generations import Generation, generation_of
 from rag_assets.records import PUBLICATIONS
+from rag_assets.storing.comparing import Changes, Place, compare_versions
 from rag_assets.storing.ledger import KnownDocument, known_documents
 from rag_assets.storing.search_indices import IndexHealth, keep_search_indices
 from rag_assets.storing.stores import Store
@@ -37,7 +39,8 @@ _EMBEDDING: TypeAdapter[EmbeddingSettings] = TypeAdapter(EmbeddingSettings)
 @dataclass(frozen=True)
 class Publication:
     """One published version: `version` counts from 1 within a corpus, `table_version` is Lance's. A `table_version` of 0
-    means that no document has any text yet."""
+    means that no document has any text yet. `changes` counts the documents that were `added`, `changed` and `removed`
+    since the version before, as readers see them."""
 
     version: int
     generation: str
@@ -47,11 +50,19 @@ class Publication:
     documents: int
     chunks: int
     embedding: EmbeddingSettings
+    action: Literal["publish", "rollback"] = "publish"
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_rollback(self) -> bool:
+        """Whether a person went back to an older version: it stays until a person ingests again."""
+        return self.action == "rollback"
 
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What publishing did. `published` is None, and `waiting` says why, while a new generation is incomplete."""
+    """What publishing did. `waiting` says why readers keep the version that they have: a new generation is incomplete, or
+    a person rolled back."""
 
     published: Publication | None
     moved: bool
@@ -64,27 +75,33 @@ def latest_publication(store: Store, corpus: str) -> Publication | None:
     rows = store.publications(corpus).read()
     if rows.num_rows == 0:
         return None
-    row = rows.take(pc.sort_indices(rows, [("version", "descending")])[:1]).to_pylist()[0]
+    return _publication(rows.take(pc.sort_indices(rows, [("version", "descending")])[:1]).to_pylist()[0])
+
+
+def publications(store: Store, corpus: str) -> list[Publication]:
+    """Every version that was ever published of `corpus`, the newest first. Not all of them are still kept."""
+    rows = store.publications(corpus).read()
+    return [_publication(row) for row in rows.sort_by([("version", "descending")]).to_pylist()]
+
+
+def _publication(row: Mapping[str, Any]) -> Publication:
+    columns = ("version", "generation", "table_version", "published_at", "run_id", "documents", "chunks", "action")
     return Publication(
-        version=row["version"],
-        generation=row["generation"],
-        table_version=row["table_version"],
-        published_at=row["published_at"],
-        run_id=row["run_id"],
-        documents=row["documents"],
-        chunks=row["chunks"],
+        **{name: row[name] for name in columns},
         embedding=_EMBEDDING.validate_json(row["embedding"]),
+        changes=json.loads(row["summary"] or "{}"),
     )
 
 
-def publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishReport:
+def publish(store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool = True) -> PublishReport:
     """Verify what was indexed, bring its search indices up to date and move the pointer to it.
 
-    Does nothing when nothing changed. While a new generation does not cover every document, readers keep the old one.
+    Does nothing when nothing changed. While a new generation does not cover every document, readers keep the old one; so
+    they do after a rollback, unless `resume` says that a person wants to go on.
     Raises `StoreError`, and leaves the pointer where it is, when the index disagrees with what is known of the documents.
     """
     with store.lock(publish_lock(corpus.name)):
-        return _publish(store, corpus, run_id=run_id)
+        return _publish(store, corpus, run_id=run_id, resume=resume)
 
 
 def publish_lock(corpus: str) -> str:
@@ -101,9 +118,10 @@ def embedding_for(corpus: CorpusSettings, publication: Publication) -> Embedding
 
 
 def publication_is_due(
-    store: Store, corpus: CorpusSettings, *, known: Mapping[str, KnownDocument] | None = None
+    store: Store, corpus: CorpusSettings, *, known: Mapping[str, KnownDocument] | None = None, resume: bool = False
 ) -> bool:
-    """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between.
+    """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between, or,
+    with `resume`, a person rolled back.
 
     `known` spares a look into the documents table to who has just read it.
     """
@@ -111,7 +129,7 @@ def publication_is_due(
     if known is None:
         known = known_documents(store.documents(corpus.name))
     before = latest_publication(store, corpus.name)
-    if not known and before is None:
+    if (not known and before is None) or (before is not None and before.is_rollback and not resume):
         return False
     if any(document.status == "pending" for document in known.values()) or _waiting(known, before, generation):
         return False
@@ -123,7 +141,7 @@ def _is_current(before: Publication, generation: str, table: Table | None) -> bo
     return (before.generation, before.table_version) == (generation, version)
 
 
-def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishReport:
+def _publish(store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool) -> PublishReport:
     generation = generation_of(corpus)
     known = known_documents(store.documents(corpus.name))
     before = latest_publication(store, corpus.name)
@@ -132,6 +150,9 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
         _forget_removed(table, known)
     rows_of = verify(corpus.name, known, table, generation=generation.id)
     health = keep_search_indices(table) if table else IndexHealth(0, 0)
+    if before and before.is_rollback and not resume:
+        held = f"a person rolled back; readers keep version {before.version} until: rag-assets ingest {corpus.name}"
+        return PublishReport(published=before, moved=False, waiting=held, health=health)
     waiting = _waiting(known, before, generation)
     if waiting and before:
         after = _publish_removals(store, corpus.name, before, run_id=run_id)
@@ -150,6 +171,7 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
         chunks=sum(rows_of.values()),
         embedding=corpus.embedding,
     )
+    publication = replace(publication, changes=_count_changes(store, corpus.name, before, publication))
     _point_at(store, corpus.name, publication, table)
     _tidy(store, corpus.name, generation)
     return PublishReport(published=publication, moved=True, waiting=None, health=health)
@@ -172,9 +194,20 @@ def _publish_removals(store: Store, corpus: str, before: Publication, *, run_id:
         run_id=run_id,
         documents=len(rows_of),
         chunks=sum(rows_of.values()),
+        action="publish",
     )
+    after = replace(after, changes=_count_changes(store, corpus, before, after))
     _point_at(store, corpus, after, table)
     return after
+
+
+def _count_changes(store: Store, corpus: str, before: Publication | None, after: Publication) -> Mapping[str, int]:
+    """The numbers of documents by what became of them; nothing where the version before is lost."""
+    try:
+        found = changes_between(store, corpus, before, after)
+    except StoreError:
+        return {}
+    return {"added": len(found.added), "changed": len(found.changed), "removed": len(found.removed)}
 
 
 def rows_by_document(table: Table, *, version: int | None = None) -> dict[str, int]:
@@ -250,6 +283,85 @@ def _waiting(known: Mapping[str, KnownDocument], before: Publication | None, gen
     )
 
 
+def rollback(store: Store, corpus: str, version: int | None = None) -> Publication:
+    """Point readers at an older version again, as a new publication: by default the last one that differs from what they
+    see. It stays until a person ingests again.
+
+    Raises `QuestionError` when there is no such version, or its rows are not kept any more.
+    """
+    with store.lock(publish_lock(corpus)):
+        found = publications(store, corpus)
+        if not found:
+            raise QuestionError(f"corpus {corpus} has no published index yet; run: rag-assets ingest {corpus}")
+        now = found[0]
+        target = _target(store, corpus, found, version)
+        after = replace(
+            target,
+            version=now.version + 1,
+            published_at=datetime.now(UTC),
+            run_id=target.run_id,
+            action="rollback",
+            changes={**_count_changes(store, corpus, now, target), "rolled_back_to": target.version},
+        )
+        table = store.index(corpus, target.generation, dimensions=1) if target.table_version else None
+        _point_at(store, corpus, after, table)
+        return after
+
+
+def _target(store: Store, corpus: str, found: Sequence[Publication], version: int | None) -> Publication:
+    if version is not None:
+        return find_kept(store, corpus, version)
+    now, kept = found[0], kept_versions(store, corpus, found)
+    shown = now.changes.get("rolled_back_to", now.version)
+    seen = (now.generation, now.table_version)
+    older = [
+        one
+        for one in found
+        if one.version < shown and one.version in kept and (one.generation, one.table_version) != seen
+    ]
+    if not older:
+        raise QuestionError(
+            f"corpus {corpus} has no older version to go back to; rag-assets versions {corpus} lists them"
+        )
+    return older[0]
+
+
+def find_kept(store: Store, corpus: str, version: int) -> Publication:
+    """The publication of this number. Raises `QuestionError` where there is none, or its rows are not kept any more."""
+    found = publications(store, corpus)
+    one = next((one for one in found if one.version == version), None)
+    if one is None:
+        raise QuestionError(f"corpus {corpus} has no version {version}; rag-assets versions {corpus} lists them")
+    if version not in kept_versions(store, corpus, found):
+        raise QuestionError(
+            f"the rows of version {version} of corpus {corpus} are not kept any more; rag-assets versions {corpus} lists"
+            " those that are"
+        )
+    return one
+
+
+def kept_versions(store: Store, corpus: str, found: Sequence[Publication]) -> set[int]:
+    """Those of the publications `found` whose rows are still there: readers may be pointed at them again."""
+    tagged: dict[str, set[str]] = {}
+    for generation in {one.generation for one in found if one.table_version}:
+        table = store.index(corpus, generation, dimensions=1)
+        tagged[generation] = set(table.open().tags.list()) if table.exists() else set()
+    return {
+        one.version for one in found if not one.table_version or _tag(one.version) in tagged.get(one.generation, set())
+    }
+
+
+def changes_between(store: Store, corpus: str, before: Publication | None, after: Publication) -> Changes:
+    """Which documents came, changed and went from one version to another. Raises `StoreError` where one is not kept."""
+    return compare_versions(_place(store, corpus, before), _place(store, corpus, after))
+
+
+def _place(store: Store, corpus: str, publication: Publication | None) -> Place | None:
+    if publication is None or not publication.table_version:
+        return None
+    return store.index(corpus, publication.generation, dimensions=1), publication.table_version
+
+
 def _point_at(store: Store, corpus: str, publication: Publication, table: Table | None) -> None:
     if table:
         tags = table.open().tags
@@ -258,9 +370,8 @@ def _point_at(store: Store, corpus: str, publication: Publication, table: Table 
         place = tags.update if name in tags.list() else tags.create
         place(name, publication.table_version)
     values = asdict(publication) | {
-        "action": "publish",
         "embedding": publication.embedding.model_dump_json(),
-        "summary": json.dumps({}),
+        "summary": json.dumps(publication.changes),
     }
     store.publications(corpus).append(pa.Table.from_pylist([values], schema=PUBLICATIONS))
 

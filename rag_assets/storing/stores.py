@@ -6,6 +6,7 @@
     corpora/<corpus>/publications.lance         the pointer: its last row names what readers see
     vectors/<embedding>.lance                   one row a text, shared by all corpora
     answers.lance                               every answer given
+    spend.lance                                 what each run paid for embeddings
 
 `lancedb.connect` on `corpora/<corpus>` lists the tables of that corpus.
 """
@@ -19,7 +20,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from rag_assets.errors import StoreError
-from rag_assets.records import ANSWERS, CHUNKS, DOCUMENTS, PUBLICATIONS, index_schema
+from rag_assets.records import ANSWERS, CHUNKS, DOCUMENTS, PUBLICATIONS, SPEND, index_schema
 from rag_assets.storing.tables import Table
 from rag_assets.storing.vectors import VectorTable
 
@@ -85,6 +86,10 @@ class Store:
     def answers(self) -> Table:
         """Every answer given, with the passages that fed it."""
         return self._table("answers", ANSWERS)
+
+    def spend(self) -> Table:
+        """What each run paid for embeddings."""
+        return self._table("spend", SPEND)
 
     def corpus_uri(self, corpus: str) -> str:
         """The folder that `lancedb.connect` opens to see the tables of `corpus`."""

@@ -151,11 +151,14 @@ class Table:
             return self.schema.empty_table().select(wanted)
         return self._rows_in(self.open(), column, values, wanted, at_once)
 
-    def append(self, rows: pa.Table) -> None:
-        """Add `rows` in one commit. Appends of several writers never conflict."""
+    def append(self, rows: pa.Table) -> tuple[int, int]:
+        """Add `rows` in one commit, and return the table's versions before and after it. Appends of several writers never
+        conflict: when the two are not neighbours, somebody else came between."""
+        dataset = self.open()
+        before = int(dataset.version)
         if rows.num_rows:
-            dataset = self.open()
             dataset.insert(rows.cast(self.schema), mode="append")
+        return before, int(dataset.version)
 
     def replace(self, documents: Sequence[str], rows: pa.Table) -> int:
         """Make `rows` the only rows of `documents`, in one commit, and return the table's version after it.

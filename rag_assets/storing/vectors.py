@@ -5,6 +5,7 @@ or a switch of model and back finds it here. Two writers may append the same tex
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,6 +30,8 @@ class VectorTable:
     def __init__(self, uri: str, *, lock: Path | None = None) -> None:
         self.uri = uri
         self._lock_path = lock
+        self._size: int | None = None
+        self._appended = _Appended()
 
     def dimensions(self) -> int | None:
         """The size of every vector, None while there is none."""
@@ -46,6 +49,10 @@ class VectorTable:
         """Those of `text_hashes` that have a vector."""
         return set(self._look_up(list(text_hashes), ["text_hash"])["text_hash"].to_pylist())
 
+    def watch(self) -> "VectorWatch":
+        """For those who embed for a while and append here: which texts others embed meanwhile."""
+        return VectorWatch(self._table(1), self._appended)
+
     def positions(self, text_hashes: Collection[str]) -> tuple[Mapping[str, int], pa.Array]:
         """A position for each of `text_hashes` that has a vector, and the array of vectors it points into.
 
@@ -62,10 +69,10 @@ class VectorTable:
         Raises `StoreError` when the size is not that of the vectors already here; nothing is written then.
         """
         size = int(vectors.shape[1])
-        known = self.dimensions()
-        if known is not None and known != size:
+        self._size = self._size or self.dimensions() or size
+        if self._size != size:
             raise StoreError(
-                f"the provider returned vectors of {size} dimensions, and {self.uri} holds vectors of {known} of the"
+                f"the provider returned vectors of {size} dimensions, and {self.uri} holds vectors of {self._size} of the"
                 " same model; set embedding.dimensions, or correct embedding.model"
             )
         schema = vectors_schema(size)
@@ -75,7 +82,7 @@ class VectorTable:
             pa.FixedSizeListArray.from_arrays(flat, size),
             pa.array(tokens, pa.int32()),
         ]
-        self._table(size).append(pa.Table.from_arrays(columns, schema=schema))
+        self._appended.note(*self._table(size).append(pa.Table.from_arrays(columns, schema=schema)))
 
     def compact(self) -> bool:
         """Merge the small fragments that appends leave, when there are many. Returns whether it did."""
@@ -87,3 +94,40 @@ class VectorTable:
 
     def _table(self, dimensions: int) -> Table:
         return Table(self.uri, vectors_schema(dimensions), lock=self._lock_path)
+
+
+@dataclass
+class _Appended:
+    """Whether others append to a table too, as far as the versions of our own appends tell; that costs no look at it."""
+
+    version: int | None = None
+    with_others: bool = False
+
+    def note(self, before: int, after: int) -> None:
+        self.with_others |= after != before + 1 or (self.version is not None and before != self.version)
+        self.version = after
+
+
+class VectorWatch:
+    """Which texts others embed, in the table that one appends to, since the watch began. Others are noticed with the first
+    append after theirs; then what is new is read, and no more."""
+
+    def __init__(self, table: Table, appended: _Appended) -> None:
+        self._table = table
+        self._appended = appended
+        self._seen = -1
+        self._new: set[str] = set()
+        if table.exists():
+            dataset = table.open()
+            appended.version = int(dataset.version)
+            self._seen = max((fragment.fragment_id for fragment in dataset.get_fragments()), default=-1)
+
+    def known(self, text_hashes: Collection[str]) -> set[str]:
+        """Those of `text_hashes` that got a vector since the watch began and somebody else was noticed."""
+        if self._appended.with_others:
+            self._appended.with_others = False
+            fragments = [f for f in self._table.open().get_fragments() if f.fragment_id > self._seen]
+            for fragment in fragments:
+                self._new.update(fragment.to_table(columns=["text_hash"])["text_hash"].to_pylist())
+                self._seen = max(self._seen, fragment.fragment_id)
+        return self._new.intersection(text_hashes)

@@ -10,9 +10,23 @@ from pathlib import Path
 from rag_assets_tests.benchmarks.reports import Report
 from rag_assets_tests.benchmarks.sizes import Size
 
-NAMES = ("bookkeeping", "throughput", "no_change", "one_edit", "ask", "memory", "replace", "reading")
+NAMES = (
+    "bookkeeping",
+    "throughput",
+    "local_embedding",
+    "concurrency",
+    "no_change",
+    "one_edit",
+    "ask",
+    "memory",
+    "replace",
+    "reading",
+    "splitting",
+)
 QUALITY = ("chunking_quality", "retrieval_quality")
 """How well, not how fast: they take many minutes and run only when they are named."""
+SERVERS = ("real_server",)
+"""With servers of others, from packages that no extra names: they run only when they are named."""
 
 
 def run_benchmark(name: str, size: Size, folder: Path) -> Report:

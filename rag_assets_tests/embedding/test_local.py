@@ -1,12 +1,14 @@
 import itertools
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from rag_assets.config import LocalEmbedding
-from rag_assets.embedding import local
+from rag_assets.embedding import local, minilm_graph
 from rag_assets.embedding.local import LocalProvider
 from rag_assets.errors import ProviderError
 
@@ -20,6 +22,12 @@ _MIXED = [
     "\ud800 x",
     "\x00",
     "\u200b",
+]
+
+
+_PROSE = [
+    "The pass is closed from November to May, and the bus goes through the tunnel instead.",
+    "Call `client.close()` when you are done, or use it as a context manager.",
 ]
 
 
@@ -80,6 +88,53 @@ def test_tokens_are_word_pieces(provider: LocalProvider):
     assert provider.embed(["The cat sat on the mat.", "Hello"], "document").tokens == 8
 
 
+def test_requests_in_flight_share_one_model_and_the_threads(monkeypatch: pytest.MonkeyPatch):
+    """Two requests come at once, from the start: each would load a model of its own."""
+    loads: list[None] = []
+    load = local._Model.__init__
+
+    def count(self: local._Model) -> None:
+        loads.append(None)
+        load(self)
+
+    monkeypatch.setattr(local._Model, "__init__", count)
+    local._model.cache_clear()
+    provider = LocalProvider(LocalEmbedding(threads=2))
+    assert provider.limits.concurrency == 2
+    with ThreadPoolExecutor(2) as pool:
+        replies = list(pool.map(lambda texts: provider.embed(texts, "document"), [_MIXED, _MIXED[::-1]]))
+    assert len(loads) == 1
+    assert replies[0].vectors.tobytes() == replies[1].vectors[::-1].tobytes()
+
+
+def test_the_vectors_are_near_those_of_the_same_weights_in_floats(provider: LocalProvider):
+    """The graph of the package turns its weights into floats; ours must be the same network but for the rounding."""
+    session = onnxruntime.InferenceSession(local._model_bytes(), providers=["CPUExecutionProvider"])
+    for text, vector in zip(_PROSE, provider.embed(_PROSE, "document").vectors, strict=True):
+        ids = np.array([[101, *local._encode(text)[0], 102]])
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        floats = session.run(["last_hidden_state"], inputs)[0][0].mean(axis=0)
+        assert vector @ floats / np.linalg.norm(floats) > 0.98
+
+
+def test_weights_moved_up_by_128_give_the_same_vectors(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch):
+    """Processors without VNNI add signed weights wrongly: a probe shows it, and they are given unsigned ones."""
+    expected = provider.embed(_PROSE, "document").vectors
+    made: list[bool] = []
+
+    def int8_graph(model: bytes, *, signed: bool) -> bytes:
+        made.append(signed)
+        return minilm_graph.int8_graph(model, signed=signed)
+
+    monkeypatch.setattr(local, "int8_graph", int8_graph)
+    monkeypatch.setattr(local, "PROBE_SUM", 4112)  # as if the sum of this processor were wrong
+    local._model.cache_clear()
+    found = provider.embed(_PROSE, "document").vectors
+    local._model.cache_clear()
+    assert made == [False]
+    assert np.abs(found - expected).max() < 1e-6
+
+
 def test_nothing_is_embedded_for_no_text(provider: LocalProvider):
     assert provider.embed([], "document").vectors.shape == (0, 384)
 
@@ -129,5 +184,5 @@ def test_the_identity_names_both_hashes_and_not_the_threads():
         "dimensions": 384,
         "model_sha256": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
         "tokenizer_sha256": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-        "code_version": "1",
+        "code_version": "2",
     }

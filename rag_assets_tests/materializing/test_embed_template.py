@@ -1,6 +1,6 @@
 """What the embedder sees may differ from what readers see."""
 
-from rag_assets.config import ChunkingSettings, OpenAIEmbedding
+from rag_assets.config import ChunkingSettings
 from rag_assets.embedding.providers import make_provider
 from rag_assets.estimating import estimate
 from rag_assets.generations import generation_of
@@ -33,7 +33,7 @@ def sent(bench: Workbench, *documents: str) -> list[str]:
     provider = Listening(make_provider(bench.corpus.embedding))
     embed_documents(bench.store, bench.corpus, provider, documents)
     bench.index(*documents)
-    return provider.seen
+    return sorted(provider.seen)
 
 
 def test_the_embedder_sees_the_template_and_readers_the_text(bench: Workbench):
@@ -82,11 +82,10 @@ def test_a_template_that_changes_nothing_embeds_nothing(bench: Workbench):
 
 def test_an_estimate_counts_what_the_template_adds(bench: Workbench):
     bench.configure(chunking=ChunkingSettings(strategy="paragraph"))
-    bench.configure(embedding=OpenAIEmbedding(provider="openai", model="m"))
     bench.write("a.md", "# T\n\none two three\n")
     source = open_source(bench.corpus)
-    plain = estimate(bench.store, bench.corpus, source, ["a.md"])
+    plain = estimate(bench.store, bench.corpus, source, bench.provider, ["a.md"])
     bench.configure(embed_template="{title} {title} {title} {text}")
-    longer = estimate(bench.store, bench.corpus, source, ["a.md"])
+    longer = estimate(bench.store, bench.corpus, source, bench.provider, ["a.md"])
     assert (plain.texts_embedded, longer.texts_embedded) == (1, 1)
     assert longer.tokens == plain.tokens + 3

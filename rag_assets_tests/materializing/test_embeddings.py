@@ -18,6 +18,7 @@ def paid(bench: Workbench, fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) ->
             base_url=fake.base_url,
             max_inputs_per_request=2,
             max_retries=0,
+            concurrency=1,
             usd_per_million_tokens=1.0,
         )
     )
@@ -45,7 +46,7 @@ def test_what_was_embedded_is_not_embedded_again(paid: Workbench, fake: FakeOpen
     paid.embed(*prepare(paid, a="one\n\ntwo"))
     paid.embed("a.md")
     paid.embed(*prepare(paid, a="one\n\nzero\n\ntwo", b="two"))
-    assert fake.embedded_texts == ["one", "two", "zero"]
+    assert sorted(fake.embedded_texts) == ["one", "two", "zero"]
 
 
 def test_the_bill_is_shared_out_by_document(paid: Workbench):
@@ -63,17 +64,17 @@ def test_a_failure_in_the_middle_costs_the_request_in_flight_and_no_more(paid: W
     real = fake.refuse_inputs
 
     def fail_second(texts: list[str]) -> object:
-        if "three" in texts:
+        if fake.embedded_texts:
             raise ConnectionResetError
         return real(texts)
 
     fake.refuse_inputs = fail_second  # type: ignore[method-assign, assignment]
     with pytest.raises(ProviderError):
         paid.embed(*names)
-    assert fake.embedded_texts == ["one", "two"]
+    assert len(fake.embedded_texts) == 2
     fake.refuse_inputs = real  # type: ignore[method-assign]
     paid.embed(*names)
-    assert fake.embedded_texts == ["one", "two", "three", "four"]
+    assert sorted(fake.embedded_texts) == ["four", "one", "three", "two"]
 
 
 def test_a_text_that_is_refused_sets_its_documents_aside_and_the_others_go_on(paid: Workbench, fake: FakeOpenAI):
