@@ -7,12 +7,14 @@ import json
 import os
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
@@ -22,7 +24,10 @@ from rag_assets.progress import Heartbeat, listening
 from rag_assets.storing.stores import Store
 
 if TYPE_CHECKING:
+    from dagster import DagsterInstance
+
     from rag_assets.defs.ingesting import Ingester
+    from rag_assets.doctoring import Finding, Repair
     from rag_assets.ingesting import IngestResult
     from rag_assets.status import CorpusStatus
     from rag_assets.storing.publishing import Publication
@@ -38,6 +43,15 @@ app = typer.Typer(
 Corpus = Annotated[str | None, typer.Argument(help="A corpus of corpora.yaml; by default all.", show_default=False)]
 CorpusOption = Annotated[
     str | None, typer.Option("--corpus", "-c", help="A corpus of corpora.yaml; by default the first.")
+]
+CorporaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--corpus",
+        "-c",
+        help="A corpus of corpora.yaml, by default the first; several times, or all.",
+        show_default=False,
+    ),
 ]
 TopK = Annotated[int | None, typer.Option("--top-k", "-k", help="How many passages.")]
 Where = Annotated[str | None, typer.Option(help="A SQL condition on the columns of the index.")]
@@ -82,6 +96,8 @@ def ingest(
     as_json: AsJson = False,
 ) -> int:
     """Bring the index up to date with the corpus folder."""
+    from rag_assets.storing.publishing import held_back
+
     settings = load_settings()
     reports = {}
     for chosen in _corpora(settings, corpus):
@@ -94,6 +110,8 @@ def ingest(
         reports[chosen.name] = report
         if not as_json:
             _print_report(chosen.name, report)
+        if held := held_back(Store(settings.home), chosen):
+            _complain(f"{chosen.name}: {held}")
     if as_json:
         _print_json(_together(reports))
     return 2 if any(report["failed"] for report in reports.values()) else 0
@@ -116,6 +134,47 @@ def init(
         typer.echo(f"{path.parent / 'dagster.yaml'}: settings of the Dagster instance")
     typer.echo(f"{path}: corpus {name} is {folder}; next: rag-assets ingest")
     return 0
+
+
+@app.command()
+def reindex(
+    corpus: Corpus = None,
+    *,
+    documents: Annotated[str | None, typer.Option(metavar="GLOB", help="Only documents whose path matches.")] = None,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only what was set aside, or begun and not finished.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also documents that are current.")] = False,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Documents a batch; by default max_documents_per_run.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make documents again, in batches: those that are not current, or others as well."""
+    from rag_assets.reindexing import Reindexed, choose, refuse_no_match, scope_of
+
+    settings = load_settings()
+    store, scope = Store(settings.home), scope_of(failed=failed, everything=everything)
+    choices = {
+        chosen.name: choose(store, chosen, scope=scope, documents=documents) for chosen in _corpora(settings, corpus)
+    }
+    refuse_no_match(list(choices), documents, sum(choice.matched for choice in choices.values()))
+    config = {"documents": documents, "failed": failed, "all": everything, "batch_size": batch}
+    reports = {}
+    for name, choice in choices.items():
+        started = time.monotonic()
+        if choice.idle:
+            report: dict[str, Any] = {**Reindexed(choice).report(), "waiting": None, "run_id": None}
+        else:
+            with _progress_bar() as say, _ingester(settings, settings.corpus(name), say) as ingester:
+                report = dict(ingester.reindex(config))
+        report["seconds"] = round(time.monotonic() - started, 3)
+        reports[name] = report
+        if not as_json:
+            _print_reindexed(name, report)
+    if as_json:
+        _print_json(_together(reports))
+    return 2 if any(report["failed"] or report["failed_batches"] for report in reports.values()) else 0
 
 
 @app.command()
@@ -156,28 +215,29 @@ def remove(
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     *,
-    corpus: CorpusOption = None,
+    corpus: CorporaOption = None,
     top_k: TopK = None,
     mode: SearchMode = None,
     where: Where = None,
     as_json: AsJson = False,
 ) -> int:
     """Show the passages that match best."""
-    from rag_assets.asking import make_question, rerank, retrieve
+    from rag_assets.asking import make_question, rerank, retrieve_from_all
 
     settings = load_settings()
     question = make_question(settings, query, corpus=corpus, top_k=top_k, mode=mode, where=where)
-    chosen = settings.corpus(question.corpus)
-    found = rerank(chosen, retrieve(Store(settings.home), chosen, question))
+    found = rerank(settings.corpus(question.corpus), retrieve_from_all(Store(settings.home), settings, question))
     if as_json:
         results = [{**asdict(passage), "heading_path": list(passage.heading_path)} for passage in found.passages]
-        _print_json(
-            {"query": query, "corpus": chosen.name, "index_version": found.publication.version, "results": results}
-        )
+        versions = {name: one.version for name, one in found.publications.items()}
+        report = {"query": query, "corpus": ", ".join(versions), "index_version": found.publication.version}
+        _print_json({**report, "index_versions": versions, "notes": list(found.notes), "results": results})
         return 0
     from rag_assets.showing import show_passages
 
-    show_passages(found.passages)
+    show_passages(found.passages, corpora=list(found.publications))
+    for note in found.notes:
+        _complain(note)
     return 0
 
 
@@ -185,11 +245,11 @@ def search(
 def ask(
     question: Annotated[str, typer.Argument(help="What to answer.")],
     *,
-    corpus: CorpusOption = None,
+    corpus: CorporaOption = None,
     top_k: TopK = None,
     mode: SearchMode = None,
     where: Where = None,
-    persona: Annotated[str | None, typer.Option(help="Who answers.")] = None,
+    persona: Annotated[str | None, typer.Option(help="Who answers; rag-assets personas lists them.")] = None,
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it is written.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -209,6 +269,21 @@ def ask(
         _print_json(to_json(answer))
     else:
         show_answer(answer, streamed=streaming)
+    return 0
+
+
+@app.command()
+def personas(*, as_json: AsJson = False) -> int:
+    """List who can answer."""
+    from rag_assets.answering.personas import known_personas
+    from rag_assets.showing import show_personas
+
+    known = known_personas(load_settings())
+    if as_json:
+        shown = {"id", "name", "phase", "category", "role", "where"}
+        _print_json({"personas": [one.model_dump(include=shown) | {"file": str(file)} for one, file in known.values()]})
+    else:
+        show_personas([one for one, _ in known.values()])
     return 0
 
 
@@ -299,6 +374,220 @@ def diff(
     return 0
 
 
+@app.command()
+def maintain(corpus: Corpus = None, *, as_json: AsJson = False) -> int:
+    """Compact the tables, and delete what nothing needs any more."""
+    from uuid import uuid4
+
+    from rag_assets.storing.maintaining import maintain as look_after
+
+    settings = load_settings()
+    store = Store(settings.home)
+    reports = {}
+    for chosen in _corpora(settings, corpus):
+        report = look_after(store, settings.corpora, chosen, run_id=str(uuid4())).figures
+        reports[chosen.name] = report
+        if not as_json:
+            _print_maintained(chosen.name, report)
+    if as_json:
+        _print_json(_together(reports))
+    return 0
+
+
+@app.command()
+def doctor(
+    corpus: Corpus = None,
+    *,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended, then ingest.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Look whether the tables are whole and agree, and say what mends them."""
+    from rag_assets.doctoring import diagnose_home
+    from rag_assets.mending import mend_damage
+
+    settings = load_settings()
+    store, chosen = Store(settings.home), _corpora(settings, corpus)
+    seen = diagnose_home(store, settings)
+    if fix:
+        mend_damage(seen)
+    left = diagnose_home(store, settings) if fix else seen
+    ingests = {}
+    if not any(one.kind == "home_not_writable" for one in seen):
+        for one in chosen:
+            examined = _doctor(settings, one, fix=fix)
+            seen, left = [*seen, *examined.seen], [*left, *examined.left]
+            if examined.ingested is not None:
+                ingests[one.name] = _ingest_report(examined.ingested)
+    if as_json:
+        mended = {"left": list(map(_finding_report, left)), "ingests": ingests} if fix else {}
+        _print_json({"healthy": not left, "findings": list(map(_finding_report, seen)), **mended})
+    else:
+        _print_findings(seen, left)
+    return 2 if left else 0
+
+
+@app.command()
+def purge(
+    corpus: Annotated[str | None, typer.Argument(help="A corpus that is no longer in corpora.yaml.")] = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Delete the tables of a corpus that is no longer configured; without a name, list those that are left."""
+    from rag_assets.doctoring import has_dagster_instance
+    from rag_assets.purging import left_over
+    from rag_assets.purging import purge as delete
+
+    settings = load_settings()
+    store = Store(settings.home)
+    found = left_over(store, settings.corpora)
+    if corpus is None:
+        if as_json:
+            _print_json({"corpora": found})
+        else:
+            typer.echo("\n".join(found) or "every corpus that has tables is configured")
+        return 0
+    if corpus in settings.corpora:
+        raise QuestionError(f"corpus {corpus} is configured; remove it from {settings.path} first")
+    if corpus not in found:
+        raise QuestionError(f"there are no tables of a corpus {corpus!r}; rag-assets purge lists those that are left")
+    if not yes and not sys.stdin.isatty():
+        raise QuestionError(f"nobody can be asked here; to delete {store.corpus_uri(corpus)}, say --yes")
+    if not yes and not typer.confirm(f"Delete {store.corpus_uri(corpus)} for good?"):
+        return 0
+    delete(store, corpus)
+    partitions = _delete_partitions(settings, corpus) if has_dagster_instance(_dagster_home(settings)) else 0
+    if as_json:
+        _print_json({"corpus": corpus, "purged": store.corpus_uri(corpus), "partitions": partitions})
+    else:
+        typer.echo(
+            f"{corpus}: its tables and {partitions:,} partitions are deleted; answers and vectors stay (rag-assets maintain"
+            " reclaims vectors that nobody uses)"
+        )
+    return 0
+
+
+def _doctor(settings: Settings, corpus: CorpusSettings, *, fix: bool) -> "Repair":
+    """Examine `corpus` and, with `fix`, mend it. Without a Dagster instance, Dagster is only needed to mend."""
+    from rag_assets.doctoring import Repair, diagnose, diagnose_dagster_home, has_dagster_instance
+
+    home, store = _dagster_home(settings), Store(settings.home)
+    seen = []
+    if not has_dagster_instance(home):
+        seen = diagnose(store, corpus)
+        seen += [] if any(one.name == "documents" for one in seen) else diagnose_dagster_home(home, store, corpus)
+        if not fix or not seen:
+            return Repair(seen, seen)
+        from rag_assets.starting import write_dagster_settings
+
+        home.mkdir(parents=True, exist_ok=True)
+        write_dagster_settings(home)
+    with _progress_bar() as say, _ingester(settings, corpus, say) as ingester:
+        from rag_assets.defs.doctoring import examine, repair
+
+        if fix:
+            mended = repair(ingester)
+            return Repair([*seen, *mended.seen], mended.left, mended.ingested)
+        found = examine(ingester.instance, store, corpus)
+        return Repair(found, found)
+
+
+def _delete_partitions(settings: Settings, corpus: str) -> int:
+    """Delete the partitions of a corpus that is not configured, and return their number."""
+    with _instance(settings) as instance:
+        from rag_assets.defs.partitions import delete_keys, document_of, partitions_name
+
+        keys = instance.get_dynamic_partitions(partitions_name(corpus))
+        delete_keys(instance, corpus, [document_of(key) for key in keys])
+        return len(keys)
+
+
+def _finding_report(one: "Finding") -> dict[str, Any]:
+    return {"kind": one.kind, "corpus": one.corpus, "what": one.what, "remedy": one.remedy, "fixable": one.fixable}
+
+
+def _print_findings(seen: "Sequence[Finding]", left: "Sequence[Finding]") -> None:
+    """A line a finding: those that were mended, then those that are left, with what mends them."""
+    from rag_assets.showing import visible
+
+    remaining = {(one.kind, one.corpus, one.what) for one in left}
+    for one in seen:
+        if (one.kind, one.corpus, one.what) not in remaining:
+            typer.echo(visible(f"{one.corpus or 'home'}: mended: {one.what}"))
+    for one in left:
+        typer.echo(visible(f"{one.corpus or 'home'}: {one.what}. To mend it: {one.remedy}"))
+    if not left:
+        typer.echo("nothing is wrong" if not seen else "nothing else is wrong")
+
+
+@app.command()
+def evaluate(
+    corpus: Corpus = None,
+    *,
+    questions: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A file of questions; by default that of corpora.yaml.")
+    ] = None,
+    answers: Annotated[
+        bool | None, typer.Option("--answers/--no-answers", help="Whether answers are made and judged too.")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(metavar="N", min=1, help="Ask only so many, always the same.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Ask questions with known answers, and measure what comes back."""
+    from rag_assets.progress import report
+    from rag_assets.scoring.comparing import evaluate_published, wanted_evaluation
+    from rag_assets.scoring.rendering import standing_as_json
+    from rag_assets.showing import show_standing
+
+    settings = load_settings()
+    chosen = [one for one in settings.corpora.values() if one.evaluation] if corpus is None and not questions else []
+    standings = []
+    for one in chosen or [settings.corpus(corpus)]:
+        wanted = wanted_evaluation(one, questions=questions, answers=answers, sample=sample)
+        with _progress_bar():
+            standing = evaluate_published(Store(settings.home), one, wanted, run_id=str(uuid.uuid4()), progress=report)
+        standings.append(standing)
+        for line in standing.report.warnings:
+            _complain(line)
+        if not as_json:
+            show_standing(standing)
+        for fall in standing.fallen:
+            _complain(f"{one.name}: {fall}; at most {wanted.max_drop:g} is allowed")
+    if as_json:
+        reports = {standing.report.evaluation.corpus: standing_as_json(standing) for standing in standings}
+        _print_json(next(iter(reports.values())) if len(reports) == 1 else {"corpora": reports})
+    return 2 if any(standing.fallen for standing in standings) else 0
+
+
+@app.command(name="draft-questions")
+def draft_questions(
+    corpus: Annotated[str | None, typer.Argument(help="A corpus of corpora.yaml; by default the first.")] = None,
+    *,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="How many.")] = 50,
+    seed: Annotated[int, typer.Option(metavar="N", help="Which passages: another number takes others.")] = 0,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; by default standard output.")] = None,
+) -> int:
+    """Draft questions with known answers from the index, for a person to correct."""
+    from rag_assets.progress import report
+    from rag_assets.scoring.drafting import draft_questions as draft
+
+    settings = load_settings()
+    if output and output.exists():
+        raise QuestionError(f"{output} is there already, and may hold corrected questions; name another file")
+    with _progress_bar():
+        drafts = draft(Store(settings.home), settings.corpus(corpus), count=count, seed=seed, progress=report)
+    text = "".join(f"{one.as_line()}\n" for one in drafts)
+    if output is None:
+        typer.echo(text, nl=False)
+        return 0
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise QuestionError(f"{output}: cannot be written: {error.strerror}; name another file") from None
+    typer.echo(f'{output}: {len(drafts)} drafts; correct each, and take out its "draft": true')
+    return 0
+
+
 def _version_report(one: "Publication", *, kept: bool) -> dict[str, Any]:
     return {
         "version": one.version,
@@ -319,18 +608,11 @@ def _corpora(settings: Settings, name: str | None) -> Sequence[CorpusSettings]:
 
 @contextmanager
 def _ingester(settings: Settings, corpus: CorpusSettings, say: Callable[[str], None]) -> "Iterator[Ingester]":
-    """An ingester in the Dagster instance of `DAGSTER_HOME`. Dagster takes seconds to import, so it is imported here."""
-    home = Path(os.environ.get("DAGSTER_HOME") or _dagster_home(settings)).absolute()
-    home.mkdir(parents=True, exist_ok=True)
-    os.environ["DAGSTER_HOME"] = str(home)
+    """An ingester in the Dagster instance of `_dagster_home`."""
+    with _instance(settings) as instance:
+        from rag_assets.defs.code_location import build_definitions
+        from rag_assets.defs.ingesting import Ingester
 
-    import dagster as dg
-
-    from rag_assets import dagster_storage  # noqa: F401  # sets the batch size of the events of runs
-    from rag_assets.defs.code_location import build_definitions
-    from rag_assets.defs.ingesting import Ingester
-
-    with dg.DagsterInstance.get() as instance:
         yield Ingester(
             definitions=build_definitions(settings),
             instance=instance,
@@ -340,14 +622,32 @@ def _ingester(settings: Settings, corpus: CorpusSettings, say: Callable[[str], N
         )
 
 
+@contextmanager
+def _instance(settings: Settings) -> "Iterator[DagsterInstance]":
+    """The Dagster instance of `_dagster_home`. Dagster takes seconds to import, so it is imported here."""
+    home = _dagster_home(settings)
+    home.mkdir(parents=True, exist_ok=True)
+    os.environ["DAGSTER_HOME"] = str(home)
+
+    import dagster as dg
+
+    from rag_assets import dagster_storage  # noqa: F401  # sets the batch size of the events of runs
+
+    with dg.DagsterInstance.get() as instance:
+        yield instance
+
+
 def _dagster_home(settings: Settings) -> Path:
-    """The nearest folder with a `dagster.yaml` at or above the working folder or the configuration, else that of the
-    configuration."""
+    """`DAGSTER_HOME`, else the nearest folder with a `dagster.yaml` at or above the working folder or the configuration,
+    else that of the configuration."""
+    named = os.environ.get("DAGSTER_HOME")
+    if named:
+        return Path(named).absolute()
     starts = (Path.cwd(), settings.path.parent)
     for folder in (folder for start in starts for folder in (start, *start.parents)):
         if (folder / "dagster.yaml").is_file():
-            return folder
-    return settings.path.parent
+            return folder.absolute()
+    return settings.path.parent.absolute()
 
 
 def _ingest(settings: Settings, corpus: CorpusSettings, *, confirm_deletions: bool) -> dict[str, Any]:
@@ -430,6 +730,7 @@ def _status_report(one: "CorpusStatus", *, documents: bool) -> dict[str, Any]:
         "fragments": one.fragments,
         "lag_seconds": one.lag_seconds,
         "coverage": one.coverage,
+        "generation_progress": one.generation_progress,
         "tokens": one.spent.tokens,
         "cost_usd": round(one.spent.cost_usd, 6),
         "failed": [{"document": d.document, "stage": d.stage, "reason": d.reason} for d in one.set_aside],
@@ -456,7 +757,7 @@ def _together(reports: dict[str, dict[str, Any]]) -> dict[str, Any]:
         values = [report[key] for report in reports.values()]
         if key == "documents":
             total[key] = {status: sum(value[status] for value in values) for status in values[0]}
-        elif key in ("coverage", "published_at"):
+        elif key in ("coverage", "generation_progress", "published_at"):
             known = [value for value in values if value is not None]
             total[key] = min(known) if known else None
         elif key == "lag_seconds":
@@ -500,6 +801,42 @@ def _print_report(corpus: str, report: dict[str, Any]) -> None:
         )
 
 
+def _print_reindexed(corpus: str, report: dict[str, Any]) -> None:
+    typer.echo(
+        f"{corpus}: {report['remade']:,} of {report['chosen']:,} documents made again, {report['current']:,} left alone;"
+        f" {report['chunks']:,} chunks; {report['texts_embedded']:,} texts embedded"
+        f" ({report['tokens']:,} tokens{_price(report['cost_usd'])}), {report['texts_reused']:,} reused;"
+        f" {report['seconds']:.1f} s"
+    )
+    if report["waiting"]:
+        typer.echo(f"{corpus}: {report['generation_progress']:.1%} are of the new generation; {report['waiting']}")
+    for failed in report["failed"]:
+        _complain(f"{failed['document']} is set aside ({failed['stage']}): {failed['reason']}")
+    for batch in report["failed_batches"]:
+        _complain(
+            f"batch {batch['batch']} failed ({batch['documents']:,} documents, {batch['first']} to {batch['last']}):"
+            f" {batch['reason']}"
+        )
+    if report["stopped"]:
+        _complain(
+            f"{corpus}: the batches after it would fail as well and were not begun; {report['left']:,} documents left"
+        )
+
+
+def _print_maintained(corpus: str, report: dict[str, Any]) -> None:
+    mebibyte = 1024 * 1024
+    typer.echo(
+        f"{corpus}: {report['rows']:,} rows; {report['bytes_before'] / mebibyte:,.1f} MiB before,"
+        f" {report['bytes_after'] / mebibyte:,.1f} MiB after; {len(report['versions_dropped']):,} versions and"
+        f" {len(report['generations_reclaimed']):,} generations dropped; {report['vectors_deleted']:,} vectors deleted,"
+        f" {report['vectors_unneeded']:,} not needed now"
+    )
+    if report["problem"]:
+        _complain(report["problem"])
+    if report["vectors_kept_because"]:
+        _complain(f"{corpus}: no vector is deleted: {report['vectors_kept_because']}")
+
+
 def _price(cost_usd: float) -> str:
     return f", ${cost_usd:,.4f}" if cost_usd else ""
 
@@ -508,11 +845,11 @@ def _print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
 
 
-def _complain(line: str) -> None:
+def _complain(line: str, *, to: TextIO | None = None) -> None:
     """One line on stderr, without characters that could command the terminal."""
     from rag_assets.showing import visible
 
-    typer.echo(f"rag-assets: {visible(' '.join(line.split()))}", err=True)
+    typer.echo(f"rag-assets: {visible(' '.join(line.split()))}", file=to or sys.stderr)
 
 
 def _fail(message: str) -> None:
@@ -526,10 +863,11 @@ def _fail(message: str) -> None:
 def _progress_bar() -> Iterator[Callable[[str], None]]:
     """Draw the progress of the stages on a terminal; elsewhere only say what is said. Yields a way to say something."""
     if not sys.stderr.isatty():
-        with listening(Heartbeat(_complain)):
-            yield _complain
+        say = partial(_complain, to=sys.stderr)  # this one, also while a run has its own console turned away
+        with listening(Heartbeat(say)):
+            yield say
         return
     from rag_assets.showing import progress_bar
 
-    with progress_bar() as say:
-        yield say
+    with progress_bar() as draw:
+        yield draw

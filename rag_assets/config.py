@@ -352,6 +352,28 @@ class WriteSettings(_Settings):
     first_wait_seconds: Annotated[float, Field(gt=0)] = 2.0
 
 
+class RetentionSettings(_Settings):
+    """Which published versions are kept: those that are both among the newest `versions` and younger than `days`, and always
+    the one that readers see. A vector that nothing has needed for `vectors_days` is deleted by maintenance; None keeps all.
+    """
+
+    versions: PositiveInt = 10
+    days: Annotated[float, Field(gt=0)] = 30.0
+    vectors_days: Annotated[float, Field(ge=1)] | None = 90.0
+
+
+class EvaluationSettings(_Settings):
+    """Questions with known answers, which judge the published index. A figure that falls by more than `max_drop` against
+    the version before is told, and with `block` keeps a new version from being published."""
+
+    questions: Annotated[str, Field(min_length=1)]
+    top_k: Annotated[int, Field(ge=1, le=1_000)] = 10
+    answers: bool = True
+    sample: PositiveInt | None = None
+    max_drop: Annotated[float, Field(ge=0, le=1)] = 0.05
+    block: bool = False
+
+
 class ChatPrice(_Settings):
     """US dollars for a million tokens that a chat model reads, and writes."""
 
@@ -388,6 +410,8 @@ class CorpusSettings(_Settings):
     rerank: RerankSettings = RerankSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     write: WriteSettings = WriteSettings()
+    retention: RetentionSettings = RetentionSettings()
+    evaluation: EvaluationSettings | None = None
     max_cost_per_run: Annotated[float, Field(ge=0)] | None = None
     owners: Sequence[Annotated[str, Field(pattern=r"^(team:\S+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]] = ()
 
@@ -511,11 +535,12 @@ def _inherit(common: Mapping[str, object], rule: Mapping[str, object]) -> dict[s
 
 
 class Settings(_Settings):
-    """Everything that `corpora.yaml` and the environment say, with absolute paths."""
+    """Everything that `corpora.yaml` and the environment say, with absolute paths. `personas` is a folder."""
 
     path: Path
     home: str
     corpora: dict[str, CorpusSettings]
+    personas: Path | None = None
 
     def corpus(self, name: str | None) -> CorpusSettings:
         """The corpus called `name`; the first one for None. An unknown name is a `QuestionError` that lists the known."""
@@ -546,26 +571,34 @@ def load_settings(path: Path | None = None) -> Settings:
     """Read and validate the configuration at `path`, by default the one in force."""
     path = (path or config_path()).absolute()
     try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a SafeLoader
+        raw = read_yaml(path)
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file; write one with: rag-assets init FOLDER, or name another with RAG_ASSETS_CONFIG"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict) or not isinstance(raw.get("corpora"), dict) or not raw["corpora"]:
         raise ConfigError(
             f"{path}: must hold a mapping 'corpora' with at least one corpus, such as: corpora: {{docs: {{source: docs/}}}}"
         )
-    unknown = sorted(str(key) for key in raw if key not in ("corpora", "prices"))
+    unknown = sorted(str(key) for key in raw if key not in ("corpora", "personas", "prices"))
     if unknown:
-        raise ConfigError(f"{path}: {unknown[0]}: unknown key; allowed: corpora, prices")
+        raise ConfigError(f"{path}: {unknown[0]}: unknown key; allowed: corpora, personas, prices")
     prices = _load_prices(path, raw.get("prices", {}))
     corpora = {str(name): _priced(_load_corpus(path, str(name), body), prices) for name, body in raw["corpora"].items()}
     _refuse_equal_up_to_case(path, corpora)
-    return Settings(path=path, home=_home(path), corpora=corpora)
+    return Settings(path=path, home=_home(path), corpora=corpora, personas=_load_personas(path, raw.get("personas")))
+
+
+def read_yaml(path: Path) -> object:
+    """What the file at `path` says. Raises `FileNotFoundError`, and `ConfigError` where it cannot be read otherwise."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is a SafeLoader
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -596,13 +629,17 @@ def _load_corpus(path: Path, name: str, body: object) -> CorpusSettings:
         raise ConfigError(f"{path}: corpora.{name}.name: unknown key; the name of a corpus is the key {name!r} itself")
     if "source" in body:
         body = {**body, "source": _load_source(path, f"corpora.{name}.source", body["source"])}
+    evaluation = body.get("evaluation")
+    if isinstance(evaluation, dict) and "questions" in evaluation:
+        questions = _absolute(path, evaluation["questions"])
+        body = {**body, "evaluation": {**evaluation, "questions": questions}}
     for section in get_args(Section):
         if section in body:
             body = {**body, section: _load_provider(path, f"corpora.{name}.{section}", section, body[section])}
     try:
         return CorpusSettings.model_validate({"name": name, **body})
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(path, f"corpora.{name}", error))) from None
+        raise ConfigError("\n".join(explain(path, f"corpora.{name}", error))) from None
 
 
 def _load_prices(path: Path, body: object) -> Prices:
@@ -613,7 +650,15 @@ def _load_prices(path: Path, body: object) -> Prices:
     try:
         return Prices.model_validate(body)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(path, "prices", error, Prices))) from None
+        raise ConfigError("\n".join(explain(path, "prices", error, Prices))) from None
+
+
+def _load_personas(path: Path, folder: object) -> Path | None:
+    if folder is None:
+        return None
+    if not isinstance(folder, str) or not folder.strip():
+        raise ConfigError(f"{path}: personas: {folder!r} is not allowed; it is a folder, such as: personas: personas/")
+    return Path(os.path.normpath(path.parent / _expanded(folder)))
 
 
 def _priced(corpus: CorpusSettings, prices: Prices) -> CorpusSettings:
@@ -639,7 +684,7 @@ def _load_source(path: Path, key: str, source: object) -> str | WebSettings:
     try:
         source = web_settings(source)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(path, key, error, WebSettings))) from None
+        raise ConfigError("\n".join(explain(path, key, error, WebSettings))) from None
     if isinstance(source, WebSettings):
         return source
     if not isinstance(source, str):
@@ -683,7 +728,7 @@ def _load_provider(path: Path, key: str, section: Section, written: object) -> o
     except ProviderError as error:
         raise ConfigError(f"{path}: {key}.provider: {error}") from error
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(path, key, error, checked_by))) from None
+        raise ConfigError("\n".join(explain(path, key, error, checked_by))) from None
     return settings
 
 
@@ -714,10 +759,11 @@ def _home(path: Path) -> str:
     return named if "://" in named else os.path.normpath(path.parent / _expanded(named))
 
 
-def _explain(path: Path, where: str, error: ValidationError, root: type[BaseModel] | None = None) -> Iterator[str]:
+def explain(path: Path, where: str, error: ValidationError, root: type[BaseModel] | None = None) -> Iterator[str]:
+    """One line a problem: the file, the key (below `where`), the value and what `root`, by default a corpus, allows."""
     for problem in error.errors():
         model, keys = _follow(problem["loc"], root or CorpusSettings)
-        key = ".".join([where, *keys])
+        key = ".".join([where, *keys] if where else keys)
         value = problem["input"]
         match problem["type"]:
             case "extra_forbidden":

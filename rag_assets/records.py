@@ -6,6 +6,7 @@ becomes a passage, and passages become an answer.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 import pyarrow as pa
@@ -117,6 +118,7 @@ class Passage:
     end_page: int | None = None
     parent_chunk_id: str | None = None
     parent: Parent | None = None
+    corpus: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ class Citation:
     chunk_id: str
     start_page: int | None = None
     end_page: int | None = None
+    corpus: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,13 @@ class Usage:
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, its answer, and everything needed to audit it later. `timings_ms` holds wall time by step."""
+    """A question, its answer, and everything needed to audit it later. `timings_ms` holds wall time by step.
+
+    `prompt_version` says which prompts a model was sent, None where none was. `fingerprint` is the same for two answers
+    that were made from the same: question, passages, prompts, persona, model and settings. Of several corpora, `corpus`
+    holds the names, `index_version` is that of the first, and `index_versions` has them all; documents and chunks are
+    summed up.
+    """
 
     question: str
     answer: str
@@ -167,11 +176,84 @@ class Answer:
     usage: Usage
     timings_ms: Mapping[str, float]
     notes: Sequence[str] = ()
+    prompt_version: str | None = None
+    fingerprint: str | None = None
+    index_versions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def num_sources(self) -> int:
         """How many documents the answer cites."""
         return len(self.sources)
+
+
+@dataclass(frozen=True)
+class QuestionScore:
+    """What became of one question with a known answer.
+
+    `rank` is where the answer was found, from 1; None where it was not. The ranking measures are None where nothing
+    answers, those of the answer where none was made. `citations_right` of the `citations` point at the known answer;
+    `citation_recall` is 1.0 where together they hold all of it. `found` are the documents found, best first.
+    """
+
+    id: str
+    question: str
+    answerable: bool
+    rank: int | None
+    recall_at_5: float | None
+    recall_at_k: float | None
+    ndcg_at_10: float | None
+    reciprocal_rank: float | None
+    answered: bool | None
+    citations: int | None
+    citations_right: int | None
+    citation_recall: float | None
+    found: Sequence[str]
+    latency_ms: float
+    cost_usd: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What an evaluation measured, over all its questions. Shares and measures are 0 to 1, higher is better; None where
+    no question could tell. Latencies are wall milliseconds of a question."""
+
+    recall_at_5: float | None
+    recall_at_k: float | None
+    ndcg_at_10: float | None
+    mrr: float | None
+    answerable_accuracy: float | None
+    unanswerable_accuracy: float | None
+    citation_precision: float | None
+    citation_recall: float | None
+    latency_p50_ms: float
+    latency_p95_ms: float
+    cost_usd: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One run of a set of questions on one version of an index: `generation` and `table_version` name its rows.
+
+    `questions_hash` tells whether two evaluations asked the same and looked equally deep (`top_k`). `held` says why a
+    candidate was not published; None for what was.
+    """
+
+    evaluated_at: datetime
+    corpus: str
+    run_id: str
+    index_version: int
+    generation: str
+    table_version: int
+    embedding_model: str
+    answer_model: str | None
+    questions: str
+    questions_hash: str
+    top_k: int
+    answerable: int
+    unanswerable: int
+    figures: Figures
+    scores: Sequence[QuestionScore] = ()
+    held: str | None = None
 
 
 DOCUMENTS = pa.schema(
@@ -275,6 +357,7 @@ _CITATION = pa.struct(
     ]
 )
 
+# The corpus of each citation is beside them: a column inside `citations` cannot be added to a table that is there.
 ANSWERS = pa.schema(
     [
         ("asked_at", _TIME),
@@ -297,6 +380,10 @@ ANSWERS = pa.schema(
         ),
         ("timings_ms", pa.string()),
         ("notes", pa.list_(pa.string())),
+        ("prompt_version", pa.string()),
+        ("fingerprint", pa.string()),
+        ("index_versions", pa.string()),
+        ("citation_corpora", pa.list_(pa.string())),
     ]
 )
 
@@ -314,6 +401,51 @@ SPEND = pa.schema(
     ]
 )
 """What a run paid for embeddings, in one row or several. `cost_usd` is at the price that was in force."""
+
+_QUESTION_SCORE = pa.struct(
+    [
+        ("id", pa.string()),
+        ("question", pa.string()),
+        ("answerable", pa.bool_()),
+        ("rank", pa.int32()),
+        ("recall_at_5", pa.float64()),
+        ("recall_at_k", pa.float64()),
+        ("ndcg_at_10", pa.float64()),
+        ("reciprocal_rank", pa.float64()),
+        ("answered", pa.bool_()),
+        ("citations", pa.int32()),
+        ("citations_right", pa.int32()),
+        ("citation_recall", pa.float64()),
+        ("found", pa.list_(pa.string())),
+        ("latency_ms", pa.float64()),
+        ("cost_usd", pa.float64()),
+    ]
+)
+
+EVALUATIONS = pa.schema(
+    [
+        ("evaluated_at", _TIME),
+        ("corpus", pa.string()),
+        ("run_id", pa.string()),
+        ("index_version", pa.int64()),
+        ("generation", pa.string()),
+        ("table_version", pa.int64()),
+        ("embedding_model", pa.string()),
+        ("answer_model", pa.string()),
+        ("questions", pa.string()),
+        ("questions_hash", pa.string()),
+        ("top_k", pa.int32()),
+        ("answerable", pa.int32()),
+        ("unanswerable", pa.int32()),
+        *((name, pa.float64()) for name in Figures.__dataclass_fields__),
+        ("scores", pa.list_(_QUESTION_SCORE)),
+        ("held", pa.string()),
+    ]
+)
+
+
+UNNEEDED = pa.schema([pa.field("text_hash", pa.string(), nullable=False), ("since", _TIME)])
+"""Texts whose vector nothing needs, and when maintenance first saw that."""
 
 
 def vectors_schema(dimensions: int) -> pa.Schema:
@@ -344,14 +476,19 @@ __all__ = [
     "ANSWERS",
     "CHUNKS",
     "DOCUMENTS",
+    "EVALUATIONS",
     "PUBLICATIONS",
     "SPEND",
+    "UNNEEDED",
     "Answer",
     "Chunk",
     "Citation",
     "Document",
+    "Evaluation",
+    "Figures",
     "Parent",
     "Passage",
+    "QuestionScore",
     "Span",
     "Stage",
     "Status",

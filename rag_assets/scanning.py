@@ -35,7 +35,8 @@ class Scan:
     `touched` (document → entry) are unchanged documents whose time of modification or revision is not the known one.
     `removed` may be purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures
     whose content did not change. `refused` was seen and cannot be read as a document now: (name, reason); one that is known
-    is not gone, nor is one below a refused folder, whose name ends in a slash. `entries` are all listed documents.
+    is not gone, nor is one below a refused folder, whose name ends in a slash. `entries` are all listed documents. Of the
+    pending documents, `lost` are those whose rows are not in the index, though they were.
     """
 
     scanned: int
@@ -50,6 +51,7 @@ class Scan:
     withheld: str | None = None
     refused: Sequence[tuple[str, str]] = ()
     entries: Mapping[str, Entry] = field(default_factory=dict)
+    lost: Sequence[str] = ()
 
     @property
     def pending(self) -> list[str]:
@@ -76,9 +78,14 @@ def scan(
     listing = source.list()
     table = store.documents(corpus.name)
     generation = generation_of(corpus)
+    known = known_documents(table) if known is None else known
+    # Documents whose rows were lost are made again, from vectors that are still there.
+    lost = documents_without_rows(store, corpus.name, generation, known)
     found = compare(
         listing,
-        _with_losses(store, corpus.name, generation, known_documents(table) if known is None else known),
+        {name: replace(one, status="pending") if name in lost else one for name, one in known.items()}
+        if lost
+        else known,
         generation=generation,
         byte_hash=lambda document: hash_bytes(source.read(document).data),
         settle=settle,
@@ -87,19 +94,7 @@ def scan(
     )
     if found.touched:
         change(table, {name: _as_noted(entry, started) for name, entry in found.touched.items()})
-    return found
-
-
-def _with_losses(
-    store: Store, corpus: str, generation: Generation, known: Mapping[str, KnownDocument]
-) -> Mapping[str, KnownDocument]:
-    """`known`, with documents whose rows were lost as pending: they are made again, from vectors that are still there."""
-    lost = documents_without_rows(store, corpus, generation, known)
-    return (
-        {name: replace(one, status="pending") if name in lost else one for name, one in known.items()}
-        if lost
-        else known
-    )
+    return replace(found, lost=[name for name in found.pending if name in lost]) if lost else found
 
 
 def compare(

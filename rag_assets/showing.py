@@ -1,6 +1,7 @@
 """What a person sees on the terminal: passages, answers, status tables and progress bars, drawn with rich."""
 
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import indent
@@ -9,16 +10,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from rag_assets.answering.personas import Persona
 from rag_assets.progress import listening
 from rag_assets.records import Answer, Citation, Passage
+from rag_assets.scoring.comparing import Standing
+from rag_assets.scoring.rendering import known_figures, worst_rows
 from rag_assets.status import CorpusStatus
 from rag_assets.storing.comparing import Changes
 from rag_assets.storing.publishing import Publication
 
 _SHOWN_CHARACTERS = 400
+_WORST = 10
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -33,14 +38,16 @@ def visible(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
-def show_passages(passages: Sequence[Passage]) -> None:
-    """Print passages, best first, or that there are none."""
+def show_passages(passages: Sequence[Passage], *, corpora: Sequence[str]) -> None:
+    """Print passages, best first, or that there are none; with their corpus where several of `corpora` were asked."""
     console = _console()
     if not passages:
         console.print("nothing was found")
     for rank, passage in enumerate(passages, start=1):
         console.print(
-            Text(f"{rank}. ", style="bold") + _place(passage) + Text(f"  score {passage.score:.3f}", style="dim")
+            Text(f"{rank}. ", style="bold")
+            + _place(passage, corpora)
+            + Text(f"  score {passage.score:.3f}", style="dim")
         )
         _print_indented(console, Text(_shorten(passage.text)), by=3)
         console.print()
@@ -53,17 +60,28 @@ def show_answer(answer: Answer, *, streamed: bool = False) -> None:
     if answer.citations:
         console.print()
     for citation in answer.citations:
-        console.print(Text(f"[{citation.marker}] ", style="bold") + _place(citation))
+        console.print(Text(f"[{citation.marker}] ", style="bold") + _place(citation, list(answer.index_versions)))
         _print_indented(console, Text(_shorten(citation.text), style="dim"), by=4)
     for note in answer.notes:
-        console.print(Text(f"note: {note}", style="yellow"))
+        console.print(Text(f"note: {visible(note)}", style="yellow"))
+    speaker = f" as {answer.persona_id}" if answer.persona_id else ""
     console.print(
         Text(
-            f"\n{answer.corpus} version {answer.index_version}: {answer.documents_indexed:,} documents,"
-            f" {answer.chunks_indexed:,} chunks; {answer.model}, {answer.timings_ms.get('total', 0) / 1000:.2f} s",
+            f"\n{_versions(answer)}: {answer.documents_indexed:,} documents,"
+            f" {answer.chunks_indexed:,} chunks; {answer.model}{speaker}, {answer.timings_ms.get('total', 0) / 1000:.2f} s",
             style="dim",
         )
     )
+
+
+def show_personas(known: Sequence[Persona]) -> None:
+    """Print who can answer."""
+    table = Table()
+    for column in ("id", "name", "phase", "category", "role"):
+        table.add_column(column, overflow="fold")
+    for one in known:
+        table.add_row(*(Text(visible(text)) for text in (one.id, one.name, one.phase, one.category, one.role)))
+    _console().print(table)
 
 
 def show_versions(corpus: str, found: Sequence[Publication], kept: Collection[int]) -> None:
@@ -148,14 +166,48 @@ def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
                     style="yellow",
                 )
             )
-        if one.published_generation not in (None, one.generation):
+        if one.published_generation not in (None, one.generation) and one.rolled_back_to is None:
             console.print(
-                Text(f"{one.corpus}: a new generation is being built; readers see the old one", style="yellow")
+                Text(
+                    f"{one.corpus}: a new generation is being built, {one.generation_progress:.1%} of the documents"
+                    " are in it; readers see the old one",
+                    style="yellow",
+                )
             )
         for aside in one.set_aside:
             console.print(Text(f"{visible(aside.document)} is set aside ({aside.stage}): {aside.reason}", style="red"))
     if documents:
         console.print(_documents_table(found))
+
+
+def show_standing(standing: Standing) -> None:
+    """Print the figures of an evaluation beside those of the version before, and the questions that went worst."""
+    console = _console()
+    now, before = standing.report.evaluation, standing.before
+    counts = f"{now.answerable:,} questions with an answer, {now.unanswerable:,} without"
+    console.print(Text(f"{now.corpus} version {now.index_version}: {counts}", style="bold"))
+    table = Table("figure")
+    for column in ("now", *([f"version {before.index_version}"] if before else [])):
+        table.add_column(column, justify="right")
+    fallen = {fall.figure for fall in standing.fallen}
+    for name, value in known_figures(now.figures).items():
+        label = name.replace("_at_k", f"_at_{now.top_k}")
+        was = [_figure(name, getattr(before.figures, name))] if before else []
+        table.add_row(label, _figure(name, value), *was, style="red" if name in fallen else None)
+    console.print(table)
+    head, *rows = worst_rows(now.scores, _WORST)
+    if rows:
+        console.print(Text("The questions that went worst", style="bold"))
+        worst = Table(*(Column(name, overflow="fold") for name in head))
+        for row in rows:
+            worst.add_row(*(Text(visible(cell)) for cell in row))
+        console.print(worst)
+
+
+def _figure(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if name.endswith("_ms") else f"${value:,.4f}" if name.endswith("_usd") else f"{value:.3f}"
 
 
 def _documents_table(found: Sequence[CorpusStatus]) -> Table:
@@ -179,7 +231,8 @@ def _documents_table(found: Sequence[CorpusStatus]) -> Table:
 def progress_bar() -> Iterator[Callable[[str], None]]:
     """Draw one bar a stage on stderr while work is done. Yields a function that prints a line above the bars."""
     columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    # This stream, also while a run has its own console turned away.
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def step(stage: str, done: int, total: int) -> None:
@@ -199,9 +252,17 @@ def _print_indented(console: Console, text: Text, *, by: int) -> None:
         console.print(Text(indent(text.plain, " " * by)))
 
 
-def _place(where: Passage | Citation) -> Text:
-    place = Text(visible(where.document).replace("\n", "⏎"), style="cyan") + Text(
-        f":{where.start_line}-{where.end_line}"
+def _versions(answer: Answer) -> str:
+    versions = answer.index_versions or {answer.corpus: answer.index_version}
+    return ", ".join(f"{corpus} version {version}" for corpus, version in versions.items())
+
+
+def _place(where: Passage | Citation, corpora: Sequence[str]) -> Text:
+    corpus = f"{where.corpus}: " if len(corpora) > 1 else ""
+    place = (
+        Text(corpus)
+        + Text(visible(where.document).replace("\n", "⏎"), style="cyan")
+        + Text(f":{where.start_line}-{where.end_line}")
     )
     if where.start_page is not None:
         place += Text(f" page {where.start_page}")

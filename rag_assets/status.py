@@ -10,7 +10,7 @@ from rag_assets.errors import SourceError
 from rag_assets.generations import generation_of
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import scan
-from rag_assets.storing.ledger import KnownDocument, known_documents, set_aside_documents
+from rag_assets.storing.ledger import KnownDocument, known_documents, set_aside_documents, share_made_with
 from rag_assets.storing.publishing import latest_publication, rows_by_document
 from rag_assets.storing.spending import Spend, spend_of
 from rag_assets.storing.stores import Store
@@ -24,7 +24,8 @@ class CorpusStatus:
 
     `documents` counts by status; `pending` counts new and changed files as well. `coverage` is the share of the chunks of
     indexed documents that readers can find (1.0 where there is none). `lag_seconds` is the age of the oldest change that
-    readers cannot find yet, 0.0 where there is none. `rolled_back_to` is the version that a person went back to.
+    readers cannot find yet, 0.0 where there is none. `generation_progress` is the share of the known documents that are
+    made with the configured `generation`. `rolled_back_to` is the version that a person went back to.
     `problem` says why the source could not be listed. `spent` is what
     the corpus has cost in embeddings so far.
     """
@@ -36,6 +37,7 @@ class CorpusStatus:
     index_version: int | None
     generation: str
     published_generation: str | None
+    generation_progress: float
     published_at: datetime | None
     rolled_back_to: int | None
     fragments: int
@@ -83,6 +85,7 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
         index_version=published.version if published else None,
         generation=generation.id,
         published_generation=published.generation if published else None,
+        generation_progress=share_made_with(known, generation.id),
         published_at=published.published_at if published else None,
         rolled_back_to=published.changes.get("rolled_back_to") if published else None,
         fragments=fragments,

@@ -42,6 +42,8 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     "rerank": config.RerankSettings,
     "retrieval": config.RetrievalSettings,
     "write": config.WriteSettings,
+    "retention": config.RetentionSettings,
+    "evaluation": config.EvaluationSettings,
 }
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -164,7 +166,8 @@ def test_command_line_names_every_command_and_option_and_no_other():
     commands = {f"rag-assets {name}": command for name, command in group.commands.items()}
     assert {heading for heading in described if heading.startswith("rag-assets ")} == set(commands)
     for heading, command in commands.items():
-        options = {option for parameter in command.params for option in parameter.opts if option.startswith("-")}
+        named = [option for one in command.params for option in (*one.opts, *one.secondary_opts)]
+        options = {option for option in named if option.startswith("-")}
         assert options - {"--help"} == set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", described[heading])), heading
 
 
@@ -185,6 +188,7 @@ def test_storage_names_every_column():
         "documents": records.DOCUMENTS,
         "chunks": records.CHUNKS,
         "publications": records.PUBLICATIONS,
+        "evaluations": records.EVALUATIONS,
         "vectors": records.vectors_schema(1),
     }.items():
         assert re.findall(r"`(\w+)`", rows[table]) == schema.names, table
@@ -199,7 +203,7 @@ def test_asking_names_every_field_of_answer_and_citation():
     assert answer == {"num_sources", *usage, *(field.name for field in fields(records.Answer))}
     citation = set(re.findall(r"`(\w+)`", described["Citations"]))
     assert citation == {field.name for field in fields(records.Citation)}
-    assert {"asked_at", "num_sources", *answer} - usage - {"num_sources"} == set(records.ANSWERS.names)
+    assert {"asked_at", "num_sources", *answer} - usage - {"num_sources"} == set(records.ANSWERS.names) - {"citation_corpora"}
 
 
 def test_the_manual_stays_small_enough_for_the_demo():

@@ -133,8 +133,8 @@ class TestRollback:
         assert outcome.status == 1
         assert said in outcome.err
 
-    def test_a_version_that_was_reclaimed_is_told(self, three: Platform, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("rag_assets.storing.publishing._KEEP_PUBLICATIONS", 1)
+    def test_a_version_that_was_reclaimed_is_told(self, three: Platform):
+        three.configure(retention={"versions": 1})
         three.write("d.md", "Bread is baked.\n")
         three.ingest()
         assert [one["kept"] for one in versions(three)] == [True, False, False, False]

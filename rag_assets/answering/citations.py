@@ -47,11 +47,16 @@ def read_markers(text: str, known: Collection[int]) -> Marked:
 
     out: list[str] = []
     start = 0
-    for code in _CODE.finditer(text):
-        out += [_MARKER.sub(spelled, text[start : code.start()]), code.group()]
-        start = code.end()
+    for begins, ends in code_spans(text):
+        out += [_MARKER.sub(spelled, text[start:begins]), text[begins:ends]]
+        start = ends
     out.append(_MARKER.sub(spelled, text[start:]))
     return Marked("".join(out), list(dict.fromkeys(markers)), list(dict.fromkeys(unknown)))
+
+
+def code_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where `text` is code, fenced or inline: half-open ranges of its characters, in order."""
+    return (code.span() for code in _CODE.finditer(text))
 
 
 def settled_length(text: str) -> int:
@@ -80,6 +85,7 @@ def citations_of(generated: Generated, passages: Sequence[Passage]) -> list[Cita
             chunk_id=passage.chunk_id,
             start_page=passage.start_page,
             end_page=passage.end_page,
+            corpus=passage.corpus,
         )
         for marker in dict.fromkeys(generated.markers)
         for passage in passages[marker - 1 : marker]

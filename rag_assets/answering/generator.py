@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self, runtime_checkable
 
 from rag_assets.records import Passage, Usage
 
@@ -12,6 +12,7 @@ class Generated:
     """An answer whose `[n]` markers point at `passages[n - 1]` of the call.
 
     `answered` is false when the passages do not hold the answer; `text` then says so, without markers.
+    `prompt_version` says which prompts were sent, None where none were.
     """
 
     text: str
@@ -19,6 +20,7 @@ class Generated:
     markers: Sequence[int]
     usage: Usage = field(default_factory=Usage)
     notes: Sequence[str] = ()
+    prompt_version: str | None = None
 
 
 class Generator(Protocol):
@@ -36,4 +38,13 @@ class Generator(Protocol):
 
         Raises `rag_assets.errors.ProviderError` when a chat provider fails after its bounded retries.
         """
+        ...
+
+
+@runtime_checkable
+class SpeaksAsPersona(Protocol):
+    """A generator that sends a prompt, and can add a persona to it. One that is not this answers the same for all."""
+
+    def speaking_as(self, instructions: str) -> Self:
+        """The same generator whose system prompt ends in `instructions`."""
         ...

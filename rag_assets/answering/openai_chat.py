@@ -5,11 +5,14 @@ mean, is shared with embedding; the prompts are files; reading markers is `citat
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Self
 
 from rag_assets.answering.extractive import NOT_FOUND
 from rag_assets.answering.generator import Generated
 from rag_assets.answering.prompts import prompt, prompt_version
+from rag_assets.answering.quotations import quotations, unfounded
 from rag_assets.answering.replies import Reply, Stream, complete_reply, read_reply
 from rag_assets.answering.sources import boundary_of, pack
 from rag_assets.calling.failures import FailureKind, kind_of, server_words
@@ -30,8 +33,9 @@ _TOKENIZER = "o200k_base"
 class OpenAIChatGenerator:
     """One chat model behind an OpenAI-compatible server."""
 
-    def __init__(self, settings: OpenAIGeneration) -> None:
+    def __init__(self, settings: OpenAIGeneration, instructions: str = "") -> None:
         self._settings = settings
+        self._instructions = instructions
         self._server = OpenAIServer("generation", settings, model=settings.model)
         self._adapted: dict[str, object] = {}
 
@@ -44,6 +48,10 @@ class OpenAIChatGenerator:
     def prompt_version(self) -> str:
         """Which wording of the prompts is in force."""
         return prompt_version()
+
+    def speaking_as(self, instructions: str) -> Self:
+        """The same model whose system prompt ends in `instructions`."""
+        return type(self)(self._settings, instructions)
 
     def generate(
         self, question: str, passages: Sequence[Passage], *, on_text: Callable[[str], None] | None = None
@@ -59,7 +67,7 @@ class OpenAIChatGenerator:
                 on_text(NOT_FOUND)
             return Generated(text=NOT_FOUND, answered=False, markers=[])
         messages = [
-            {"role": "system", "content": prompt("system")},
+            {"role": "system", "content": "\n\n".join(filter(None, [prompt("system"), self._instructions]))},
             {
                 "role": "user",
                 "content": prompt(
@@ -75,7 +83,7 @@ class OpenAIChatGenerator:
         generated = self._understand(reply, messages, packed=frozenset(packed), passages=passages)
         if stream:
             stream.finish(generated.text)
-        return generated
+        return replace(generated, prompt_version=self.prompt_version)
 
     def _ask(self, messages: list[dict[str, str]], stream: Stream | None) -> Reply:
         import openai
@@ -177,6 +185,7 @@ class OpenAIChatGenerator:
             return Generated(text or NOT_FOUND, answered=False, markers=[], usage=usage, notes=notes)
         if not marked.markers:
             notes.append("The model cited no source: check this answer against the passages.")
+        notes += _notes_on_quotations(text, [passages[number - 1] for number in marked.markers or sorted(packed)])
         return Generated(text, answered=True, markers=marked.markers, usage=usage, notes=notes)
 
     def _left_out(self) -> Iterator[str]:
@@ -242,3 +251,13 @@ def _notes(reply: Reply, max_answer_tokens: int) -> list[str]:
     if reply.refusal:
         notes.append("The model refused to answer.")
     return notes
+
+
+def _notes_on_quotations(text: str, cited: Sequence[Passage]) -> Iterator[str]:
+    """Whether what is in quotation marks is in the text, title or headings of a cited passage, or of any sent where none
+    is cited."""
+    quoted = quotations(text)
+    missing = unfounded(quoted, [" ".join([one.title, *one.heading_path, one.text]) for one in cited])
+    if missing:
+        shown = "; ".join(f'"{shorten(one, 80, placeholder=" …")}"' for one in missing)
+        yield f"{len(missing)} of {len(quoted)} quotations are in no cited passage; check them: {shown}"

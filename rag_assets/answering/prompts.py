@@ -10,11 +10,11 @@ from typing import Literal
 
 from rag_assets.fingerprints import fingerprint
 
-PromptName = Literal["system", "question"]
-_NAMES: tuple[PromptName, ...] = ("system", "question")
+PromptName = Literal["system", "persona", "question"]
+_NAMES: tuple[PromptName, ...] = ("system", "persona", "question")
 
 
-def prompt(name: PromptName, **values: str) -> str:
+def prompt(name: PromptName, /, **values: str) -> str:
     """The prompt called `name` with its `$placeholders` filled in. What is filled in is never filled in again."""
     return Template(_read(name)).substitute(values)
 

@@ -18,7 +18,8 @@ _INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 def to_markdown(answer: Answer) -> str:
     """Question, answer, numbered citations with the quoted text, and one line that says what made the answer."""
     parts = [f"**{_words(answer.question)}**", _prose(answer.answer)]
-    parts += [_citation(citation) for citation in answer.citations]
+    several = len(answer.index_versions) > 1
+    parts += [_citation(citation, citation.corpus if several else "") for citation in answer.citations]
     parts += [f"*Note: {_words(note)}*" for note in answer.notes]
     return "\n\n".join([*parts, f"---\n\n{_made_with(answer)}"]) + "\n"
 
@@ -45,14 +46,17 @@ def to_json(answer: Answer) -> dict[str, object]:
         "usage": asdict(answer.usage),
         "timings_ms": dict(answer.timings_ms),
         "notes": list(answer.notes),
+        "prompt_version": answer.prompt_version,
+        "fingerprint": answer.fingerprint,
+        "index_versions": dict(answer.index_versions),
     }
 
 
-def _citation(citation: Citation) -> str:
+def _citation(citation: Citation, corpus: str) -> str:
     path = " › ".join(_words(heading) for heading in citation.heading_path)
     page = f"page {citation.start_page}, " if citation.start_page is not None else ""
     where = f"{page}lines {citation.start_line}–{citation.end_line}, score {citation.score:.3f}"
-    title = " — ".join(part for part in (_code(citation.document), path, where) if part)
+    title = " — ".join(part for part in (_words(corpus), _code(citation.document), path, where) if part)
     return f"**\\[{citation.marker}\\]** {title}\n\n{_fenced(citation.text.strip())}"
 
 
@@ -60,14 +64,21 @@ def _made_with(answer: Answer) -> str:
     times = ", ".join(f"{_words(step)} {milliseconds:.0f} ms" for step, milliseconds in answer.timings_ms.items())
     facts = [
         f"corpus {_code(answer.corpus)}",
+        *([f"persona {_code(answer.persona_id)}"] if answer.persona_id else []),
         f"model {_code(answer.model)}",
         f"embedding {_code(answer.embedding_model)}",
-        f"index version {answer.index_version}",
+        f"index version {_versions(answer)}",
         f"{answer.documents_indexed} documents, {answer.chunks_indexed} chunks",
         f"{answer.usage.prompt_tokens} + {answer.usage.completion_tokens} tokens, ${answer.usage.cost_usd:.4f}",
         *([times] if times else []),
     ]
     return " · ".join(facts)
+
+
+def _versions(answer: Answer) -> str:
+    if len(answer.index_versions) < 2:
+        return str(answer.index_version)
+    return ", ".join(f"{version} of {_code(corpus)}" for corpus, version in answer.index_versions.items())
 
 
 def _fenced(text: str, language: str = "text") -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rag_assets.embedding.provider import without_lone_surrogates
 from rag_assets.fingerprints import hash_text
@@ -19,10 +20,13 @@ def boundary_of(passages: Sequence[Passage]) -> str:
 def pack(passages: Sequence[Passage], *, boundary: str, max_tokens: int) -> Mapping[int, str]:
     """The passages that fit into `max_tokens`, best first, under their numbers (from 1).
 
-    One that does not fit is left out and the next is tried; the best one is cut short rather than left out.
+    One that does not fit is left out and the next is tried; the best one is cut short rather than left out. The corpus is
+    told where there are several.
     """
     packed: dict[int, str] = {}
     room = max_tokens
+    if len({passage.corpus for passage in passages}) == 1:
+        passages = [replace(passage, corpus="") for passage in passages]
     for number, passage in enumerate(passages, start=1):
         text = without_lone_surrogates(passage.text)
         block = _quoted(number, passage, text, boundary)
@@ -40,7 +44,12 @@ def pack(passages: Sequence[Passage], *, boundary: str, max_tokens: int) -> Mapp
 
 
 def _quoted(number: int, passage: Passage, text: str, boundary: str) -> str:
-    about = {"document": passage.document, "title": passage.title, "heading": " > ".join(passage.heading_path)}
+    about = {
+        "corpus": passage.corpus,
+        "document": passage.document,
+        "title": passage.title,
+        "heading": " > ".join(passage.heading_path),
+    }
     described = ", ".join(
         f"{name} {json.dumps(without_lone_surrogates(' '.join(value.split())), ensure_ascii=False)}"
         for name, value in about.items()

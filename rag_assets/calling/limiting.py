@@ -161,9 +161,11 @@ class Limiter:
 def _connect(file: str) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("BEGIN IMMEDIATE")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS limits (name TEXT PRIMARY KEY, free_at REAL NOT NULL DEFAULT 0, learned REAL)"
     )
+    connection.execute("COMMIT")
     return connection
 
 

@@ -1,10 +1,12 @@
 """The job `ask`: a question, read from run configuration, answered from the published index."""
 
+from typing import Any
+
 import dagster as dg
 from pydantic import Field
 
 from rag_assets.answering.rendering import to_json, to_markdown
-from rag_assets.asking import Found, generate, make_question, rerank, retrieve
+from rag_assets.asking import Found, generate, make_question, rerank, retrieve_from_all
 from rag_assets.config import Settings
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
@@ -12,14 +14,24 @@ from rag_assets.records import Answer
 
 
 class QuestionConfig(dg.Config):
-    """The root of the run configuration of `ask`."""
+    """The configuration of `retrieve`. The root of that of `ask` is the same, where one corpus needs no list."""
 
     question: str = Field(description="What to answer.")
-    corpus: str | None = Field(default=None, description="Which corpus; by default the first of corpora.yaml.")
+    corpus: list[str] | None = Field(
+        default=None, description="Which corpus, or a list of them, or all; by default the first of corpora.yaml."
+    )
     top_k: int | None = Field(default=None, description="How many passages the answer may use.")
     persona: str | None = Field(default=None, description="Who answers.")
     mode: str | None = Field(default=None, description="How passages are found: hybrid, vector or text.")
     where: str | None = Field(default=None, description="A SQL condition on the columns of the index.")
+
+
+def _root_schema() -> dict[str, dg.Field]:
+    """The fields of `QuestionConfig`, with one more way to write `corpus`."""
+    fields = dict(QuestionConfig.to_fields_dict())
+    names = dg.ScalarUnion(scalar_type=str, non_scalar_schema=[str])
+    described = fields["corpus"].description
+    return {**fields, "corpus": dg.Field(dg.Noneable(names), is_required=False, description=described)}
 
 
 def ask_job(settings: Settings) -> dg.JobDefinition:
@@ -41,7 +53,7 @@ def ask_job(settings: Settings) -> dg.JobDefinition:
                 where=config.where,
                 persona=config.persona,
             )
-            found = retrieve(store.open(), settings.corpus(question.corpus), question)
+            found = retrieve_from_all(store.open(), settings, question)
         context.add_output_metadata({"passages": len(found.passages), "index_version": found.publication.version})
         return found
 
@@ -67,9 +79,11 @@ def ask_job(settings: Settings) -> dg.JobDefinition:
         context.log.info("%s", "\n".join([answer.answer, "", *sources]))
         return answer
 
-    @dg.config_mapping
-    def question_at_the_root(config: QuestionConfig) -> dg.RunConfig:
-        return dg.RunConfig(ops={"retrieve": config})
+    @dg.config_mapping(config_schema=_root_schema())
+    def question_at_the_root(root: dict[str, Any]) -> dict[str, Any]:
+        corpus = root.get("corpus")
+        config = {**root, "corpus": [corpus] if isinstance(corpus, str) else corpus}
+        return {"ops": {"retrieve": {"config": config}}}
 
     @dg.job(
         name="ask",

@@ -8,10 +8,13 @@ from rag_assets.defs.chunks import chunks_asset
 from rag_assets.defs.documents import documents_asset
 from rag_assets.defs.embeddings import embeddings_asset
 from rag_assets.defs.estimating import estimate_job
+from rag_assets.defs.evaluation import evaluation_definitions
 from rag_assets.defs.health import corpus_checks
 from rag_assets.defs.index import index_asset
 from rag_assets.defs.jobs import Job, ingest_job
+from rag_assets.defs.maintaining import maintain_job, maintenance_schedule
 from rag_assets.defs.published_index import published_index_asset
+from rag_assets.defs.reindexing import reindex_job
 from rag_assets.defs.removing import remove_job
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
 from rag_assets.defs.rolling_back import rollback_job
@@ -23,6 +26,8 @@ def build_definitions(settings: Settings) -> dg.Definitions:
     parts = [dg.Definitions(jobs=[ask_job(settings)])]
     for corpus in settings.corpora.values():
         requested: list[Job] = [ingest_job(corpus), remove_job(corpus)]
+        maintenance = maintain_job(settings.corpora, corpus)
+        parts.append(evaluation_definitions(corpus))
         parts.append(
             dg.Definitions(
                 assets=[
@@ -33,8 +38,9 @@ def build_definitions(settings: Settings) -> dg.Definitions:
                     published_index_asset(corpus),
                 ],
                 asset_checks=corpus_checks(corpus),
-                jobs=[*requested, estimate_job(corpus), rollback_job(corpus)],
+                jobs=[*requested, reindex_job(corpus), estimate_job(corpus), rollback_job(corpus), maintenance],
                 sensors=[corpus_sensor(corpus, requested)],
+                schedules=[maintenance_schedule(corpus, maintenance)],
             )
         )
     shared = dg.Definitions(

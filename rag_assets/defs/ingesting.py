@@ -1,20 +1,22 @@
-"""`rag-assets ingest` and `rag-assets remove`: the jobs of a corpus, executed in this process until nothing is pending.
+"""`rag-assets ingest`, `reindex` and `remove`: the jobs of a corpus, executed in this process until nothing is pending.
 
 The runs are those that the sensor asks for, in the same Dagster instance, so the UI shows them. While they run, this
 process holds a lock that the sensor looks at; it is released when the process dies.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
 from rag_assets.defs.partitions import move_to_end
+from rag_assets.defs.reindexing import reindex_job_name, report_of
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.runs import (
     COMMAND_LINE_TAG,
@@ -27,7 +29,7 @@ from rag_assets.defs.runs import (
 from rag_assets.defs.sensors import range_tags
 from rag_assets.errors import RagAssetsError
 from rag_assets.ingesting import IngestResult, look
-from rag_assets.storing.ledger import known_documents, set_aside_documents
+from rag_assets.storing.ledger import known_documents, make_pending, set_aside_documents
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
 
@@ -55,6 +57,7 @@ class Ingester:
         with self._alone():
             seen = look(self.store, self.corpus, confirm_deletions=confirm_deletions)
             add_lost_keys(self.instance, self.store, self.corpus, seen.found)
+            make_pending(self.store.documents(self.corpus.name), seen.found.lost)
             size = self.corpus.max_documents_per_run
             batches = [seen.documents[start : start + size] for start in range(0, len(seen.documents), size)]
             runs = [self._materialize(batch) for batch in batches]
@@ -75,6 +78,18 @@ class Ingester:
         """Remove `documents` and return the id of the run."""
         with self._alone():
             return self._remove(documents)
+
+    def reindex(self, config: Mapping[str, object]) -> Mapping[str, Any]:
+        """Execute `C_reindex` with `config`, and return its report with the id of the run as `run_id`.
+
+        Raises `RagAssetsError` when it could not begin or not publish; batches that failed are in the report.
+        """
+        with self._alone():
+            result = self._result_of(reindex_job_name(self.corpus.name), config=dict(config))
+        report = report_of(result)
+        if report is None:
+            raise RagAssetsError(f"corpus {self.corpus.name}: run {result.run_id[:8]} failed: {_reason(result)}")
+        return {**report, "run_id": result.run_id}
 
     def _materialize(self, documents: Sequence[str]) -> str:
         first, last = move_to_end(self.instance, self.corpus.name, documents)
@@ -110,10 +125,22 @@ class Ingester:
         config: dict[str, object] | None = None,
     ) -> tuple[str, str | None]:
         """Execute `job` and return the run's id and the reason of its failure, None when it succeeded."""
+        result = self._result_of(job, partition_key=partition_key, tags=tags, selection=selection, config=config)
+        return result.run_id, None if result.success else _reason(result)
+
+    def _result_of(
+        self,
+        job: str,
+        *,
+        partition_key: str | None = None,
+        tags: dict[str, str] | None = None,
+        selection: Sequence[str] | None = None,
+        config: dict[str, object] | None = None,
+    ) -> dg.ExecuteInProcessResult:
         # A job whose configuration is mapped takes no settings for its console, so that one writes into the void.
         console = redirect_stderr(StringIO()) if config is not None else nullcontext()
         with console:
-            result = self.definitions.resolve_job_def(job).execute_in_process(
+            return self.definitions.resolve_job_def(job).execute_in_process(
                 instance=self.instance,
                 run_config=config if config is not None else _QUIET,
                 partition_key=partition_key,
@@ -121,7 +148,6 @@ class Ingester:
                 asset_selection=[dg.AssetKey([self.corpus.name, name]) for name in selection] if selection else None,
                 raise_on_error=False,
             )
-        return result.run_id, None if result.success else _reason(result)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -9,7 +9,10 @@ from rag_assets.config import CorpusSettings
 from rag_assets.defs.assets import write_retry
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
-from rag_assets.generations import INDEX_VERSION
+from rag_assets.generations import INDEX_VERSION, generation_of
+from rag_assets.progress import Heartbeat, reporting
+from rag_assets.scoring.comparing import approval
+from rag_assets.storing.ledger import known_documents, share_made_with
 from rag_assets.storing.publishing import PublishReport, publish
 from rag_assets.storing.spending import spend_of
 from rag_assets.storing.stores import Store, index_name
@@ -35,12 +38,13 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         """The version of the index that readers see: verified, with its search indices up to date."""
         with failures_told():
             opened = store.open()
-            result = publish(opened, corpus, run_id=context.run.run_id, resume=not asked_by_sensor(context.run))
+            heartbeat = reporting(Heartbeat(context.log.info))
+            approve = approval(opened, corpus, run_id=context.run.run_id, progress=heartbeat)
+            resume = not asked_by_sensor(context.run)
+            result = publish(opened, corpus, run_id=context.run.run_id, resume=resume, approve=approve)
         if result.waiting:
             context.log.warning("not published yet: %s", result.waiting)
-        return dg.MaterializeResult(
-            metadata=publication_metadata(opened, corpus.name, result, run_id=context.run.run_id)
-        )
+        return dg.MaterializeResult(metadata=publication_metadata(opened, corpus, result, run_id=context.run.run_id))
 
     return published_index
 
@@ -50,12 +54,15 @@ def asked_by_sensor(run: dg.DagsterRun) -> bool:
     return SENSOR_NAME_TAG in run.tags
 
 
-def publication_metadata(store: Store, corpus: str, result: PublishReport, *, run_id: str) -> dict[str, Any]:
-    """What a publication says in the UI; numbers become plots over time, what was spent on embeddings among them."""
-    in_run, in_all = spend_of(store, corpus, run_id=run_id), spend_of(store, corpus)
+def publication_metadata(store: Store, corpus: CorpusSettings, result: PublishReport, *, run_id: str) -> dict[str, Any]:
+    """What a publication says in the UI; numbers become plots over time, what was spent on embeddings and the share of the
+    documents that are of the configured generation among them."""
+    in_run, in_all = spend_of(store, corpus.name, run_id=run_id), spend_of(store, corpus.name)
     metadata: dict[str, Any] = {
         "moved": result.moved,
         "unindexed_rows": result.health.unindexed_rows,
+        "vector_index": result.health.vector_index or "none: every vector is looked at",
+        "generation_progress": _progress(store, corpus) if result.waiting else 1.0,
         "tokens": in_run.tokens,
         "cost_usd": in_run.cost_usd,
         "total_tokens": in_all.tokens,
@@ -70,7 +77,11 @@ def publication_metadata(store: Store, corpus: str, result: PublishReport, *, ru
             "documents": result.published.documents,
             "chunks": result.published.chunks,
             "generation": result.published.generation,
-            "dagster/uri": f"{store.corpus_uri(corpus)}/{index_name(result.published.generation)}.lance",
+            "dagster/uri": f"{store.corpus_uri(corpus.name)}/{index_name(result.published.generation)}.lance",
             "dagster/row_count": result.published.chunks,
         }
     return metadata
+
+
+def _progress(store: Store, corpus: CorpusSettings) -> float:
+    return share_made_with(known_documents(store.documents(corpus.name)), generation_of(corpus).id)

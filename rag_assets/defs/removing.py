@@ -39,7 +39,7 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
         context.log_event(
             dg.AssetMaterialization(
                 asset_key=[corpus.name, "published_index"],
-                metadata=publication_metadata(opened, corpus.name, result, run_id=context.run_id)
+                metadata=publication_metadata(opened, corpus, result, run_id=context.run_id)
                 | {"removed": len(config.documents)},
             )
         )

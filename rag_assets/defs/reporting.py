@@ -1,10 +1,12 @@
 """How an asset tells Dagster what it did: metadata on each partition, a summary on the run, failures as failures.
 
-`partition_metadata` is the adapter around the one private thing that we use of Dagster: the public call reads the whole
-partition range from the database for each document, which is quadratic (178 ms of CPU a document instead of 11).
+`partition_metadata` and `log_together` are the adapters around what we use of Dagster that is private. The public call in
+place of the first reads the whole partition range from the database for each document, which is quadratic (178 ms of CPU a
+document instead of 11); that in place of the second writes one event at a time (400 ms a document instead of 7).
 """
 
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,6 +43,39 @@ def partition_metadata(context: dg.AssetExecutionContext, metadata: Mapping[str,
     except AttributeError:  # another Dagster: slower, and the same result
         for key, values in by_key.items():
             context.add_asset_metadata(values, partition_key=key)
+
+
+def log_together(
+    context: dg.OpExecutionContext, events: Sequence[dg.AssetMaterialization | dg.AssetObservation]
+) -> None:
+    """Write events of assets from an op that is no asset itself, at once, in one batch."""
+    try:
+        from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata
+
+        step = context._step_execution_context
+        batch_id = str(uuid.uuid4())
+    except (AttributeError, ImportError):  # another Dagster: slower, and when the op ends
+        for event in events:
+            context.log_event(event)
+        return
+    for number, event in enumerate(events, start=1):
+        batch = DagsterEventBatchMetadata(batch_id, number == len(events))
+        if isinstance(event, dg.AssetMaterialization):
+            DagsterEvent.asset_materialization(step, event, batch)
+        else:
+            DagsterEvent.asset_observation(step, event, batch)
+
+
+def materializations_of(corpus: str, asset: str, result: StageReport) -> list[dg.AssetMaterialization]:
+    """One materialization a document that passed, with what `result` says of it."""
+    return [
+        dg.AssetMaterialization(
+            asset_key=[corpus, asset],
+            partition=partition_key(document),
+            metadata={"document": document, **_readable(figures)},
+        )
+        for document, figures in result.documents.items()
+    ]
 
 
 def report(context: dg.AssetExecutionContext, stage: Stage, result: StageReport) -> dict[str, Any]:

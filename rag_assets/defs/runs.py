@@ -14,6 +14,7 @@ from dagster._core.storage.event_log import SqliteEventLogStorage
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import ingest_job_name
 from rag_assets.defs.partitions import add_keys, partition_key, partitions_name
+from rag_assets.defs.reindexing import reindex_job_name
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.scanning import Scan
 from rag_assets.storing.ledger import known_documents
@@ -76,7 +77,7 @@ def request_is_open(instance: dg.DagsterInstance, store: Store, corpus: CorpusSe
         asked = note.stat().st_mtime if note else 0.0
     except OSError:
         return False
-    if time.time() - asked > _LAUNCHED_WITHIN.total_seconds():
+    if abs(time.time() - asked) > _LAUNCHED_WITHIN.total_seconds():  # a note from the future: the clock was set back
         return False
     since = dg.RunsFilter(created_after=datetime.fromtimestamp(asked, UTC))
     return not any(_touches(record.dagster_run, corpus.name) for record in instance.get_run_records(since))
@@ -117,7 +118,7 @@ def hold_back_until(instance: dg.DagsterInstance, corpus: CorpusSettings) -> dat
 
 
 def _touches(run: dg.DagsterRun, corpus: str) -> bool:
-    if run.job_name in (ingest_job_name(corpus), remove_job_name(corpus)):
+    if run.job_name in (ingest_job_name(corpus), remove_job_name(corpus), reindex_job_name(corpus)):
         return True
     selection: Sequence[dg.AssetKey] = list(run.asset_selection or ())
     return any(key.path[0] == corpus for key in selection)

@@ -27,6 +27,7 @@ from rag_assets.defs.runs import (
 from rag_assets.errors import SourceError, StoreError
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import Scan, due_for_retry, scan
+from rag_assets.storing.ledger import make_pending
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
 
@@ -96,6 +97,7 @@ def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSetti
         return dg.SkipReason(f"the last run failed; the next one may start at {until:%H:%M:%S} UTC")
     found = scan(store, corpus, open_source(corpus), settle=timedelta(seconds=corpus.settle_seconds))
     add_lost_keys(context.instance, store, corpus, found)
+    make_pending(store.documents(corpus.name), found.lost)
     wanted = plan(found, corpus, now=now)
     requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
     if not requests and publication_is_due(store, corpus):

@@ -7,13 +7,15 @@ what is done when the provider refuses a request or a text. Retries for what is 
 import contextlib
 import queue
 import threading
+import time
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from rag_assets.embedding.claiming import Claims
 from rag_assets.embedding.provider import BatchRefused, Embedded, EmbeddingProvider, TextRefused, TextTooLong, Vectors
 from rag_assets.errors import ProviderError
 
@@ -23,9 +25,9 @@ _SHORTEST_HALVED = 64
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 _SIGN_OF_LIFE_SECONDS = 5.0
+_ELSEWHERE_POLL_SECONDS = 0.1
 
 Keep = Callable[[Sequence[str], Vectors, Sequence[int]], None]
-Known = Callable[[Sequence[str]], Collection[str]]
 Progress = Callable[[int, int], None]
 Bill = Callable[[int, int, float], None]
 
@@ -98,7 +100,7 @@ def embed_all(
     provider: EmbeddingProvider,
     *,
     keep: Keep,
-    known: Known | None = None,
+    claims: Claims | None = None,
     bill: Bill | None = None,
     progress: Progress | None = None,
 ) -> EmbeddingOutcome:
@@ -106,10 +108,10 @@ def embed_all(
 
     At most `provider.limits.concurrency` requests are in flight. `keep(keys, vectors, tokens)` is called with what came
     back before another request is sent: vectors of shape (keys, dimensions) and unit length, and the tokens of each text
-    as the provider counts them. So a kill loses at most the requests in flight. `known(keys)` is asked before each
-    request for those of its keys that somebody else has embedded meanwhile; they are not sent. `bill(texts,
-    tokens, cost_usd)` is called once a response, as soon as its vectors are kept. `progress(done, total)` is called with
-    numbers of texts after each response, every few seconds while none comes, and at the end.
+    as the provider counts them. So a kill loses at most the requests in flight. A text that another process claims is left
+    to it, and sent only when that dies without a vector. `bill(texts, tokens, cost_usd)` is called once a response, as
+    soon as its vectors are kept. `progress(done, total)` is called with numbers of texts after each response, every few
+    seconds while none comes, and at the end.
 
     A blank text is refused and never sent. A text over the limit of an input is embedded in windows cut at white space;
     its vector is their mean, weighted by tokens, and is kept once all of them are there. A refused request is halved
@@ -121,6 +123,7 @@ def embed_all(
     state = _State(count=len(texts), notify=progress)
     batches = _batches(_pieces(texts, provider, state), provider)
     waiting: deque[Sequence[_Piece]] = deque()
+    elsewhere: list[_Piece] = []
     over: queue.SimpleQueue[_Sent] = queue.SimpleQueue()
     in_flight = 0
     failure: Exception | None = None
@@ -129,11 +132,18 @@ def embed_all(
             batch = waiting.popleft() if waiting else next(batches, None)
             if batch is None:
                 break
-            wanted = _wanted(batch, known, state)
+            wanted, others = _wanted(batch, claims, state)
+            elsewhere += others
             if wanted:
                 state.requests += 1
                 in_flight += 1
                 _send(wanted, provider, over)
+        if not in_flight and elsewhere and failure is None:
+            time.sleep(_ELSEWHERE_POLL_SECONDS)
+            waiting.extend(_batches(iter(elsewhere), provider))
+            elsewhere = []
+            state.report()
+            continue
         if not in_flight:
             break
         replies = _next(over, state)
@@ -147,6 +157,8 @@ def embed_all(
             else:
                 failure = failure or sent.result
         wrong = _keep_replies(good, provider, keep, state)
+        if claims is not None:
+            claims.release(_settled(replies, state))
         failure = failure or wrong
         if bill is not None:
             for batch, reply in good:
@@ -165,11 +177,28 @@ def embed_all(
     )
 
 
-def _wanted(batch: Sequence[_Piece], known: Known | None, state: _State) -> list[_Piece]:
-    """What of `batch` must still be sent. A text of which a window is out already is sent whole."""
-    if known is not None:
-        state.known.update(known([piece.key for piece in batch if piece.key not in state.open]))
-    return [piece for piece in batch if piece.key not in state.refused and piece.key not in state.known]
+def _wanted(batch: Sequence[_Piece], claims: Claims | None, state: _State) -> tuple[Sequence[_Piece], Sequence[_Piece]]:
+    """What of `batch` must still be sent, and what somebody else is sending."""
+    left = [piece for piece in batch if piece.key not in state.refused and piece.key not in state.known]
+    if claims is None or not left:
+        return left, ()
+    claimed = claims.claim({piece.key for piece in left})
+    for key in claimed.known:
+        state.open.pop(key, None)
+    state.known.update(claimed.known)
+    left = [piece for piece in left if piece.key not in claimed.known]
+    mine = [piece for piece in left if piece.key in claimed.mine]
+    return mine, [piece for piece in left if piece.key not in claimed.mine]
+
+
+def _settled(replies: Sequence[_Sent], state: _State) -> list[str]:
+    """Texts of which nothing is left to be sent."""
+    return [
+        piece.key
+        for sent in replies
+        for piece in sent.batch
+        if piece.key in state.refused or (isinstance(sent.result, Embedded) and piece.key not in state.open)
+    ]
 
 
 def _send(batch: Sequence[_Piece], provider: EmbeddingProvider, over: "queue.SimpleQueue[_Sent]") -> None:

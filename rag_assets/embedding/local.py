@@ -39,6 +39,7 @@ _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f4115
 _INPUTS_PER_THREAD = 32
 _CONCURRENCY = 2
 _QUEUEING = threading.Lock()
+_SHORT = 2000  # characters, about two windows: what is kept of more would be large
 
 
 class LocalProvider:
@@ -146,6 +147,16 @@ def _tokenizer() -> Any:
 
 def _encode(text: str) -> tuple[list[int], list[int]]:
     """Word pieces of `text`, and for each the number of its word."""
+    return _encode_short(text) if len(text) <= _SHORT else _encode_anew(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _encode_short(text: str) -> tuple[list[int], list[int]]:
+    """Kept from the count to the vector: a text is cut twice otherwise, for three hundredths of the time each."""
+    return _encode_anew(text)
+
+
+def _encode_anew(text: str) -> tuple[list[int], list[int]]:
     encoding = _tokenizer().encode(without_lone_surrogates(text), add_special_tokens=False)
     return encoding.ids, encoding.word_ids
 

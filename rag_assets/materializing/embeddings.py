@@ -1,13 +1,13 @@
 """Every text of the chunks gets a vector: those without one are sent to the provider, each once."""
 
-import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from rag_assets.config import CorpusSettings
 from rag_assets.embedding.batching import embed_all
+from rag_assets.embedding.claiming import Claims
 from rag_assets.embedding.provider import EmbeddingProvider, Vectors
 from rag_assets.errors import DocumentError
 from rag_assets.generations import generation_of
@@ -15,7 +15,7 @@ from rag_assets.materializing.embedded_texts import COLUMNS, embedded_texts
 from rag_assets.materializing.reports import Progress, StageReport, no_progress
 from rag_assets.spending import refuse_over_budget
 from rag_assets.storing.ledger import change, failure, known_documents
-from rag_assets.storing.spending import Spend, SpendLedger
+from rag_assets.storing.spending import Spend, SpendLedger, spend_of
 from rag_assets.storing.stores import Store
 
 
@@ -48,28 +48,27 @@ def embed_documents(
         first_seen.setdefault(text_hash, document)
         hashes[document].append(text_hash)
     vectors = store.vectors(generation_of(corpus).embedding)
-    watch = vectors.watch()
-    have = vectors.known(texts)
     spent: dict[str, int] = {}
 
     def keep(keys: Sequence[str], new: Vectors, tokens: Sequence[int]) -> None:
         vectors.append(keys, np.asarray(new, dtype=np.float32), tokens)
         spent.update(zip(keys, tokens, strict=True))
 
-    missing = {text_hash: text for text_hash, text in texts.items() if text_hash not in have}
-    refuse_over_budget(corpus, provider, missing.values())
-    ledger_of_spend = SpendLedger(store, corpus=corpus.name, run_id=run_id, model=provider.name)
-    try:
+    with (
+        Claims(vectors.uri, vectors.watch().known) as claims,
+        SpendLedger(store, corpus=corpus.name, run_id=run_id, model=provider.name) as spending,
+    ):
+        have = vectors.known(texts)
+        missing = {text_hash: text for text_hash, text in texts.items() if text_hash not in have}
+        refuse_over_budget(corpus, provider, missing.values(), spent_usd=_spent(store, corpus, run_id))
         outcome = embed_all(
-            _rotated(missing),
+            missing,
             provider,
             keep=keep,
-            known=watch.known,
-            bill=lambda texts, tokens, cost: ledger_of_spend.add(Spend(1, texts, tokens, cost)),
+            claims=claims,
+            bill=lambda texts, tokens, cost: spending.add(Spend(1, texts, tokens, cost)),
             progress=lambda done, total: progress("embeddings", done, total),
         )
-    finally:
-        ledger_of_spend.keep()
     vectors.compact()
     failed = {
         document: DocumentError(outcome.refused[text_hash], retryable=True)
@@ -103,12 +102,7 @@ def embed_documents(
     return StageReport(documents=figures, failed=failed, skipped=tuple(sorted(set(documents) - good)))
 
 
-def _rotated(texts: Mapping[str, str]) -> Mapping[str, str]:
-    """`texts` from some place on, then those before it.
-
-    Two runs over the same texts that are started together would send the same request at each moment, and pay for all of
-    it twice. From two places they meet once, and skip what the other did.
-    """
-    items = list(texts.items())
-    start = random.randrange(len(items)) if items else 0  # noqa: S311 - to spread work, not to guard secrets
-    return dict(items[start:] + items[:start])
+def _spent(store: Store, corpus: CorpusSettings, run_id: str | None) -> float:
+    """US dollars that the run has spent on earlier batches, where that matters."""
+    bounded = run_id is not None and corpus.max_cost_per_run is not None
+    return spend_of(store, corpus.name, run_id=run_id).cost_usd if bounded else 0.0

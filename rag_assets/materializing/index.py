@@ -19,7 +19,8 @@ from rag_assets.storing.vectors import VectorTable
 
 
 def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[str], *, run_id: str) -> StageReport:
-    """Replace the index rows of those of `documents` that were not set aside, then note them as indexed.
+    """Replace the index rows of those of `documents` that were not set aside, then note them as indexed. A document that
+    somebody else read again meanwhile is left to them.
 
     Raises `StoreError` when the chunks are not those of the present text and configuration, or a vector is missing.
     """
@@ -52,10 +53,22 @@ def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[st
             "run_id": run_id,
         }
     with store.lock(publish_lock(corpus.name)):
+        overtaken = _overtaken(store, corpus.name, known, good)
+        good = [name for name in good if name not in overtaken]
+        if overtaken and rows is not None:
+            rows = rows.filter(pc.is_in(rows["document"], value_set=pa.array(good, pa.string())))
         _replace(store, corpus.name, generation, good, rows)
-        change(ledger, changes)
+        change(ledger, {name: changes[name] for name in good})
     figures = {name: {"rows": counts.get(name, 0), "status": changes[name]["status"]} for name in good}
     return StageReport(documents=figures, skipped=tuple(sorted(set(documents) - set(good))))
+
+
+def _overtaken(store: Store, corpus: str, known: Mapping[str, KnownDocument], documents: Sequence[str]) -> set[str]:
+    """Those of `documents` that were read again, or removed, since they were looked at here: their rows would be those of
+    an earlier text, and who read them brings the new ones."""
+    found = store.documents(corpus).read_where_in("document", documents, ["document", "text_hash"])
+    now = dict(zip(found["document"].to_pylist(), found["text_hash"].to_pylist(), strict=True))
+    return {name for name in documents if now.get(name) != known[name].text_hash}
 
 
 def remove_documents(store: Store, corpus: CorpusSettings, documents: Sequence[str]) -> None:

@@ -9,10 +9,10 @@ from rag_assets.records import Passage
 def read_parents(passages: Sequence[Passage]) -> list[Passage]:
     """Put the parent's text and place where a passage has one. Children of one parent become one passage, at the rank of
     the best of them."""
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     wider = []
     for passage in passages:
-        key = passage.parent_chunk_id or passage.chunk_id
+        key = (passage.corpus, passage.parent_chunk_id or passage.chunk_id)
         if key in seen:
             continue
         seen.add(key)

@@ -4,9 +4,9 @@ Only `lance` is imported, and only when a search is made: a question in a fresh 
 with the passages is `rag_assets.asking`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -18,10 +18,15 @@ from rag_assets.storing.publishing import Publication
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import first_line
 
+T = TypeVar("T", bound=Hashable)
 Mode = Literal["hybrid", "vector", "text"]
 
 # Cormack, Clarke and Büttcher (SIGIR 2009) found 60 good on every collection they tried, and so did we on three.
 _RRF_K = 60
+# Where vectors have an index, so many of its partitions are looked at, and the vectors themselves of what is found there.
+# Measured: docs/decisions/0014-vector-index-by-size.md.
+PARTITIONS = 20
+REFINE = 1
 _COLUMNS = [
     "chunk_id",
     "document",
@@ -53,9 +58,16 @@ class Search:
 
 
 def search(
-    store: Store, corpus: CorpusSettings, publication: Publication, wanted: Search, provider: EmbeddingProvider
+    store: Store,
+    corpus: CorpusSettings,
+    publication: Publication,
+    wanted: Search,
+    provider: EmbeddingProvider,
+    *,
+    vector: Vectors | None = None,
 ) -> list[Passage]:
-    """The best `top_k` passages of `publication`, best first. `provider` must be the model that made the publication.
+    """The best `top_k` passages of `publication`, best first. `provider` must be the model that made the publication;
+    `vector` is what it made of the query, where that is known already.
 
     Raises `QuestionError` when `where` is not a condition on the index, and when the model refuses the question.
     """
@@ -65,7 +77,7 @@ def search(
     depth = max(wanted.candidates, wanted.top_k)
     rankings: list[pa.Table] = []
     if wanted.mode in ("hybrid", "vector"):
-        vector = _embedded(wanted.query, provider)
+        vector = embed_question(wanted.query, provider) if vector is None else vector
         rankings.append(_nearest(dataset, vector, depth, wanted.where))
     if wanted.mode in ("hybrid", "text"):
         rankings.append(_full_text(dataset, wanted.query, depth, wanted.where))
@@ -77,10 +89,11 @@ def search(
         else _own_scores(rankings[0])
     )
     best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: wanted.top_k]
-    return [_passage(rows[chunk_id], score, similarities.get(chunk_id)) for chunk_id, score in best]
+    return [_passage(corpus.name, rows[chunk_id], score, similarities.get(chunk_id)) for chunk_id, score in best]
 
 
-def _embedded(query: str, provider: EmbeddingProvider) -> Vectors:
+def embed_question(query: str, provider: EmbeddingProvider) -> Vectors:
+    """The vector of a question, of shape (dimensions,). Raises `QuestionError` when the model refuses it."""
     try:
         vector: Vectors = provider.embed([query], "query").vectors[0]
     except TextRefused as error:
@@ -89,17 +102,32 @@ def _embedded(query: str, provider: EmbeddingProvider) -> Vectors:
     return vector
 
 
-def fuse(rankings: Sequence[Sequence[str]]) -> dict[str, float]:
+def fuse(rankings: Sequence[Sequence[T]]) -> dict[T, float]:
     """Reciprocal rank fusion: an item scores the sum of 1 / (60 + rank) over the rankings that hold it, ranks from 1."""
-    scores: dict[str, float] = {}
+    scores: dict[T, float] = {}
     for ranking in rankings:
         for rank, item in enumerate(ranking, start=1):
             scores[item] = scores.get(item, 0.0) + 1.0 / (_RRF_K + rank)
     return scores
 
 
+def fuse_corpora(rankings: Sequence[Sequence[Passage]]) -> list[Passage]:
+    """The passages of several corpora in one ranking. Scores of different corpora and models cannot be compared, so ranks
+    are fused; the score of a passage becomes 1 / (60 + its rank), and the corpus that comes first wins a tie."""
+    by_place = {(passage.corpus, passage.chunk_id): passage for ranking in rankings for passage in ranking}
+    scores = fuse([[(passage.corpus, passage.chunk_id) for passage in ranking] for ranking in rankings])
+    return [replace(by_place[place], score=score) for place, score in sorted(scores.items(), key=lambda item: -item[1])]
+
+
 def _nearest(dataset: Any, vector: Vectors, depth: int, where: str | None) -> pa.Table:
-    nearest = {"column": "vector", "q": vector, "k": depth, "metric": "cosine"}
+    nearest = {
+        "column": "vector",
+        "q": vector,
+        "k": depth,
+        "metric": "cosine",
+        "nprobes": PARTITIONS,
+        "refine_factor": REFINE,
+    }
     return _scan(dataset, [*_COLUMNS, "_distance"], where, nearest=nearest)
 
 
@@ -139,8 +167,8 @@ def _similarities(rankings: Sequence[pa.Table]) -> Mapping[str, float]:
     return {}
 
 
-def _passage(row: Mapping[str, Any], score: float, similarity: float | None) -> Passage:
+def _passage(corpus: str, row: Mapping[str, Any], score: float, similarity: float | None) -> Passage:
     values: dict[str, Any] = {name: row.get(name) for name in _COLUMNS}
     values["heading_path"] = tuple(row["heading_path"] or ())
     values["parent"] = Parent(**row["parent"]) if row.get("parent") else None
-    return Passage(**values, score=score, similarity=similarity)
+    return Passage(**values, score=score, similarity=similarity, corpus=corpus)

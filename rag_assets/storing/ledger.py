@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DocumentError
 from rag_assets.records import DOCUMENTS, Stage, Status
-from rag_assets.storing.tables import Table
+from rag_assets.storing.tables import Table, batches
 
 _COLUMNS = [
     "document",
@@ -96,6 +96,16 @@ def set_aside_documents(known: Mapping[str, KnownDocument]) -> list[KnownDocumen
     return sorted((d for d in known.values() if d.status == "failed"), key=lambda d: d.document)
 
 
+def share_made_with(known: Mapping[str, KnownDocument], generation: str) -> float:
+    """The share of the known documents that were made, or set aside, with `generation`; 1.0 where none is known."""
+    return round(count_made_with(known, generation) / len(known), 6) if known else 1.0
+
+
+def count_made_with(known: Mapping[str, KnownDocument], generation: str) -> int:
+    """How many of the known documents were made, or set aside, with `generation`."""
+    return sum(document.generation == generation and document.status != "pending" for document in known.values())
+
+
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """`column` as Python values. Times by way of integers: pyarrow takes four times as long to make them one by one."""
     if not pa.types.is_timestamp(column.type):
@@ -120,6 +130,12 @@ def change(table: Table, changes: Mapping[str, Mapping[str, object]]) -> None:
         return rows
 
     table.rewrite(list(changes), changed)
+
+
+def make_pending(table: Table, documents: Sequence[str]) -> None:
+    """Note `documents` as pending: they are made again, and meanwhile nobody counts on their rows in the index."""
+    for some in batches(documents):
+        change(table, {name: {"status": "pending"} for name in some})
 
 
 def failure(known: KnownDocument | None, stage: Stage, error: DocumentError, *, same_content: bool) -> dict[str, Any]:

@@ -5,11 +5,10 @@ highest version is the pointer. It is added last, after the batch was verified a
 date, so a reader never meets a half-written index. Each published table version is tagged, and clean-up keeps it.
 """
 
-import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -22,17 +21,17 @@ from rag_assets.errors import QuestionError, StoreError
 from rag_assets.generations import Generation, generation_of
 from rag_assets.records import PUBLICATIONS
 from rag_assets.storing.comparing import Changes, Place, compare_versions
+from rag_assets.storing.evaluations import evaluations, held_candidate
 from rag_assets.storing.ledger import KnownDocument, known_documents
+from rag_assets.storing.retention import clean_up, hold, release, tagged_publications
 from rag_assets.storing.search_indices import IndexHealth, keep_search_indices
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import Table
 
 # At 50 fragments a query costs about three times as much as at one.
 _FRAGMENTS = 20
-_KEEP_PUBLICATIONS = 10
-_TAG = "published-"
-# Readers of a publication are safe by its tag; this is for whoever opened the latest version and still reads.
-_KEEP_VERSIONS_FOR = timedelta(minutes=10)
+# To look for versions that can go takes a millisecond for each that is there, so it is done once in so many commits.
+_COMMITS_BETWEEN_CLEAN_UPS = 16
 _EMBEDDING: TypeAdapter[EmbeddingSettings] = TypeAdapter(EmbeddingSettings)
 
 
@@ -61,13 +60,17 @@ class Publication:
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What publishing did. `waiting` says why readers keep the version that they have: a new generation is incomplete, or
-    a person rolled back."""
+    """What publishing did. `waiting` says why readers keep the version that they have: a new generation is incomplete, a
+    person rolled back, or the new version was not approved."""
 
     published: Publication | None
     moved: bool
     waiting: str | None
     health: IndexHealth
+
+
+Approve = Callable[[Publication, Publication], str | None]
+"""Asked with what readers see, and what they would see next. A sentence that it returns keeps the latter from them."""
 
 
 def latest_publication(store: Store, corpus: str) -> Publication | None:
@@ -93,15 +96,17 @@ def _publication(row: Mapping[str, Any]) -> Publication:
     )
 
 
-def publish(store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool = True) -> PublishReport:
+def publish(
+    store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool = True, approve: Approve | None = None
+) -> PublishReport:
     """Verify what was indexed, bring its search indices up to date and move the pointer to it.
 
     Does nothing when nothing changed. While a new generation does not cover every document, readers keep the old one; so
-    they do after a rollback, unless `resume` says that a person wants to go on.
+    they do after a rollback, unless `resume` says that a person wants to go on, and where `approve` says no.
     Raises `StoreError`, and leaves the pointer where it is, when the index disagrees with what is known of the documents.
     """
     with store.lock(publish_lock(corpus.name)):
-        return _publish(store, corpus, run_id=run_id, resume=resume)
+        return _publish(store, corpus, run_id=run_id, resume=resume, approve=approve)
 
 
 def publish_lock(corpus: str) -> str:
@@ -121,7 +126,7 @@ def publication_is_due(
     store: Store, corpus: CorpusSettings, *, known: Mapping[str, KnownDocument] | None = None, resume: bool = False
 ) -> bool:
     """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between, or,
-    with `resume`, a person rolled back.
+    with `resume`, a person rolled back or an evaluation held it.
 
     `known` spares a look into the documents table to who has just read it.
     """
@@ -133,15 +138,46 @@ def publication_is_due(
         return False
     if any(document.status == "pending" for document in known.values()) or _waiting(known, before, generation):
         return False
-    return before is None or not _is_current(before, generation.id, _index_table(store, corpus.name, generation))
+    table = _index_table(store, corpus.name, generation)
+    if before is None:
+        return True
+    if not resume and held_back(store, corpus):
+        return False
+    return not _is_current(before, generation.id, table)
+
+
+def held_back(store: Store, corpus: CorpusSettings) -> str | None:
+    """Why an evaluation keeps the latest rows of `corpus` from readers, or None. Once nothing is to block, none does."""
+    if corpus.evaluation is None or not corpus.evaluation.block:
+        return None
+    generation = generation_of(corpus)
+    table = _index_table(store, corpus.name, generation)
+    return held_candidate(store, corpus.name, generation.id, int(table.open().version)) if table else None
+
+
+def still_held(store: Store, corpus: CorpusSettings) -> Approve:
+    """For who publishes without evaluating: what the last evaluation held stays held, also where its rows were moved."""
+
+    def approve(before: Publication, _: Publication) -> str | None:
+        blocks = corpus.evaluation is not None and corpus.evaluation.block
+        last = next(iter(evaluations(store, corpus.name)), None) if blocks else None
+        return last.held if last and last.index_version > before.version else None
+
+    return approve
 
 
 def _is_current(before: Publication, generation: str, table: Table | None) -> bool:
+    """Whether `before` names the latest rows. Its tag tells them from those of a table that was lost, made again, and has
+    come to the same version."""
     version = int(table.open().version) if table else 0
-    return (before.generation, before.table_version) == (generation, version)
+    if (before.generation, before.table_version) != (generation, version):
+        return False
+    return table is None or tagged_publications(table).get(before.version, (0, None))[0] == version
 
 
-def _publish(store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool) -> PublishReport:
+def _publish(
+    store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool, approve: Approve | None
+) -> PublishReport:
     generation = generation_of(corpus)
     known = known_documents(store.documents(corpus.name))
     before = latest_publication(store, corpus.name)
@@ -149,6 +185,8 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool)
     if table and before and before.generation != generation.id:
         _forget_removed(table, known)
     rows_of = verify(corpus.name, known, table, generation=generation.id)
+    if table:
+        table.compact(more_than_fragments=_FRAGMENTS)
     health = keep_search_indices(table) if table else IndexHealth(0, 0)
     if before and before.is_rollback and not resume:
         held = f"a person rolled back; readers keep version {before.version} until: rag-assets ingest {corpus.name}"
@@ -157,8 +195,6 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool)
     if waiting and before:
         after = _publish_removals(store, corpus.name, before, run_id=run_id)
         return PublishReport(published=after, moved=after is not before, waiting=waiting, health=health)
-    if table:
-        table.compact(more_than_fragments=_FRAGMENTS, keep_versions_for=_KEEP_VERSIONS_FOR)
     if before and _is_current(before, generation.id, table):
         return PublishReport(published=before, moved=False, waiting=None, health=health)
     publication = Publication(
@@ -172,8 +208,10 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool)
         embedding=corpus.embedding,
     )
     publication = replace(publication, changes=_count_changes(store, corpus.name, before, publication))
+    if before and approve and (refused := approve(before, publication)):
+        return PublishReport(published=before, moved=False, waiting=refused, health=health)
     _point_at(store, corpus.name, publication, table)
-    _tidy(store, corpus.name, generation)
+    _tidy(store, corpus, before, publication)
     return PublishReport(published=publication, moved=True, waiting=None, health=health)
 
 
@@ -342,13 +380,11 @@ def find_kept(store: Store, corpus: str, version: int) -> Publication:
 
 def kept_versions(store: Store, corpus: str, found: Sequence[Publication]) -> set[int]:
     """Those of the publications `found` whose rows are still there: readers may be pointed at them again."""
-    tagged: dict[str, set[str]] = {}
+    held: dict[str, Collection[int]] = {}
     for generation in {one.generation for one in found if one.table_version}:
         table = store.index(corpus, generation, dimensions=1)
-        tagged[generation] = set(table.open().tags.list()) if table.exists() else set()
-    return {
-        one.version for one in found if not one.table_version or _tag(one.version) in tagged.get(one.generation, set())
-    }
+        held[generation] = tagged_publications(table) if table.exists() else ()
+    return {one.version for one in found if not one.table_version or one.version in held.get(one.generation, ())}
 
 
 def changes_between(store: Store, corpus: str, before: Publication | None, after: Publication) -> Changes:
@@ -364,32 +400,33 @@ def _place(store: Store, corpus: str, publication: Publication | None) -> Place 
 
 def _point_at(store: Store, corpus: str, publication: Publication, table: Table | None) -> None:
     if table:
-        tags = table.open().tags
-        name = _tag(publication.version)
-        # A publisher that died between the tag and the row below leaves a tag of this name.
-        place = tags.update if name in tags.list() else tags.create
-        place(name, publication.table_version)
+        hold(table, publication.version, publication.table_version)
+    store.publications(corpus).append(publication_row(publication))
+
+
+def publication_row(publication: Publication) -> pa.Table:
+    """`publication` as the one row of the table `publications` that names it."""
     values = asdict(publication) | {
         "embedding": publication.embedding.model_dump_json(),
         "summary": json.dumps(publication.changes),
     }
-    store.publications(corpus).append(pa.Table.from_pylist([values], schema=PUBLICATIONS))
+    return pa.Table.from_pylist([values], schema=PUBLICATIONS)
 
 
-def _tidy(store: Store, corpus: str, generation: Generation) -> None:
-    """Forget the tags of old publications, and keep the tables behind the index in few fragments."""
-    table = _index_table(store, corpus, generation)
-    if table:
-        tags = table.open().tags
-        numbers = sorted(int(tag.removeprefix(_TAG)) for tag in tags.list() if tag.startswith(_TAG))
-        for number in numbers[:-_KEEP_PUBLICATIONS]:
-            with contextlib.suppress(ValueError, OSError):  # another publisher forgot it first
-                tags.delete(_tag(number))
-    for behind in (store.documents(corpus), store.chunks(corpus), store.publications(corpus), store.answers()):
-        if behind.exists():
-            behind.compact(more_than_fragments=_FRAGMENTS, keep_versions_for=_KEEP_VERSIONS_FOR)
-    store.vectors(generation.embedding).compact()
-
-
-def _tag(version: int) -> str:
-    return f"{_TAG}{version:010d}"
+def _tidy(store: Store, corpus: CorpusSettings, before: Publication | None, after: Publication) -> None:
+    """Forget the versions that are not kept any more, and keep the tables behind the index in few fragments. What only now
+    and then is needed is left to maintenance."""
+    now = datetime.now(UTC)
+    release(store, corpus.name, corpus.retention, now=now)
+    behind = [store.documents(corpus.name), store.chunks(corpus.name), store.publications(corpus.name), store.answers()]
+    behind = [table for table in behind if table.exists()]
+    for table in behind:
+        table.compact(more_than_fragments=_FRAGMENTS)
+    store.vectors(generation_of(corpus).embedding).compact()
+    places = [(one.generation, one.table_version // _COMMITS_BETWEEN_CLEAN_UPS) for one in (before, after) if one]
+    if len(set(places)) < len(places):
+        return
+    if after.table_version:
+        clean_up(store, corpus.name, after.generation, now=now)
+    for table in behind:
+        table.clean_up()

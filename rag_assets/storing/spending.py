@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +42,12 @@ class SpendLedger:
         self._open.cost_usd += spent.cost_usd
         if time.monotonic() - self._kept_at > _KEPT_EVERY_SECONDS:
             self.keep()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.keep()
 
     def keep(self) -> None:
         """Write down what is not written yet."""

@@ -4,7 +4,9 @@
     corpora/<corpus>/chunks.lance               one row a chunk
     corpora/<corpus>/index_<generation>.lance   what readers search
     corpora/<corpus>/publications.lance         the pointer: its last row names what readers see
+    corpora/<corpus>/evaluations.lance          how well the index answered, one row an evaluation
     vectors/<embedding>.lance                   one row a text, shared by all corpora
+    unneeded/<embedding>.lance                  one row a text whose vector nothing needs, and since when
     answers.lance                               every answer given
     spend.lance                                 what each run paid for embeddings
 
@@ -20,7 +22,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from rag_assets.errors import StoreError
-from rag_assets.records import ANSWERS, CHUNKS, DOCUMENTS, PUBLICATIONS, SPEND, index_schema
+from rag_assets.records import ANSWERS, CHUNKS, DOCUMENTS, EVALUATIONS, PUBLICATIONS, SPEND, UNNEEDED, index_schema
 from rag_assets.storing.tables import Table
 from rag_assets.storing.vectors import VectorTable
 
@@ -78,10 +80,18 @@ class Store:
         """What was published of `corpus`, and when."""
         return self._table(f"corpora/{corpus}/publications", PUBLICATIONS)
 
+    def evaluations(self, corpus: str) -> Table:
+        """How well the index of `corpus` answered questions with known answers."""
+        return self._table(f"corpora/{corpus}/evaluations", EVALUATIONS)
+
     def vectors(self, embedding_fingerprint: str) -> VectorTable:
         """The vectors of one embedding model and configuration."""
         name = f"vectors/{embedding_fingerprint[:16]}"
         return VectorTable(f"{self.home}/{name}.lance", lock=self._lock(name))
+
+    def unneeded_vectors(self, embedding_fingerprint: str) -> Table:
+        """Which vectors of one embedding model nothing needs any more, and since when."""
+        return self._table(f"unneeded/{embedding_fingerprint[:16]}", UNNEEDED)
 
     def answers(self) -> Table:
         """Every answer given, with the passages that fed it."""

@@ -4,10 +4,9 @@ A vector is appended once the provider has answered and is never changed, so a r
 or a switch of model and back finds it here. Two writers may append the same text at once: both rows are right.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +14,15 @@ from numpy.typing import NDArray
 
 from rag_assets.errors import StoreError
 from rag_assets.records import vectors_schema
-from rag_assets.storing.tables import Table
+from rag_assets.storing.tables import Table, batches, is_in
+
+if TYPE_CHECKING:
+    import lance
 
 # Measured on 1,000,000 rows: one list of 1,000 keys 87 ms, ten lists of 100 269 ms. Longer lists go on paying off.
 _KEYS_PER_LOOKUP = 10_000
 # One small fragment comes with every response of the provider; look-ups slow down with their number.
 _FRAGMENTS = 32
-_KEEP_VERSIONS_FOR = timedelta(minutes=10)
 
 
 class VectorTable:
@@ -31,7 +32,6 @@ class VectorTable:
         self.uri = uri
         self._lock_path = lock
         self._size: int | None = None
-        self._appended = _Appended()
 
     def dimensions(self) -> int | None:
         """The size of every vector, None while there is none."""
@@ -50,8 +50,8 @@ class VectorTable:
         return set(self._look_up(list(text_hashes), ["text_hash"])["text_hash"].to_pylist())
 
     def watch(self) -> "VectorWatch":
-        """For those who embed for a while and append here: which texts others embed meanwhile."""
-        return VectorWatch(self._table(1), self._appended)
+        """For those who embed for a while: which texts others embed meanwhile."""
+        return VectorWatch(self._table(1))
 
     def positions(self, text_hashes: Collection[str]) -> tuple[Mapping[str, int], pa.Array]:
         """A position for each of `text_hashes` that has a vector, and the array of vectors it points into.
@@ -82,12 +82,35 @@ class VectorTable:
             pa.FixedSizeListArray.from_arrays(flat, size),
             pa.array(tokens, pa.int32()),
         ]
-        self._appended.note(*self._table(size).append(pa.Table.from_arrays(columns, schema=schema)))
+        self._table(size).append(pa.Table.from_arrays(columns, schema=schema))
 
     def compact(self) -> bool:
         """Merge the small fragments that appends leave, when there are many. Returns whether it did."""
         table = self._table(1)
-        return table.exists() and table.compact(more_than_fragments=_FRAGMENTS, keep_versions_for=_KEEP_VERSIONS_FOR)
+        if not table.exists() or not table.compact(more_than_fragments=_FRAGMENTS):
+            return False
+        table.clean_up()
+        return True
+
+    def maintain(self) -> int:
+        """Merge small fragments, and drop old versions. Returns the bytes that the latter freed."""
+        table = self._table(1)
+        if not table.exists():
+            return 0
+        table.compact(more_than_fragments=_FRAGMENTS)
+        return table.clean_up()
+
+    def text_hashes(self) -> Iterator[Sequence[str]]:
+        """The hashes of all texts that have a vector, some thousands at a time; some more than once."""
+        table = self._table(1)
+        if table.exists():
+            for batch in table.open().to_batches(columns=["text_hash"]):
+                yield batch["text_hash"].to_pylist()
+
+    def forget(self, text_hashes: Collection[str]) -> int:
+        """Delete the vectors of `text_hashes`, and return how many rows that were."""
+        table = self._table(1)
+        return sum(table.delete(is_in("text_hash", some)) for some in batches(sorted(text_hashes), _KEYS_PER_LOOKUP))
 
     def _look_up(self, text_hashes: Sequence[str], columns: list[str]) -> pa.Table:
         return self._table(1).read_where_in("text_hash", text_hashes, columns, at_once=_KEYS_PER_LOOKUP)
@@ -96,38 +119,23 @@ class VectorTable:
         return Table(self.uri, vectors_schema(dimensions), lock=self._lock_path)
 
 
-@dataclass
-class _Appended:
-    """Whether others append to a table too, as far as the versions of our own appends tell; that costs no look at it."""
-
-    version: int | None = None
-    with_others: bool = False
-
-    def note(self, before: int, after: int) -> None:
-        self.with_others |= after != before + 1 or (self.version is not None and before != self.version)
-        self.version = after
-
-
 class VectorWatch:
-    """Which texts others embed, in the table that one appends to, since the watch began. Others are noticed with the first
-    append after theirs; then what is new is read, and no more."""
+    """Which texts get a vector, whoever embeds them, from when the watch begins. To look again reads only what is new."""
 
-    def __init__(self, table: Table, appended: _Appended) -> None:
+    def __init__(self, table: Table) -> None:
         self._table = table
-        self._appended = appended
-        self._seen = -1
         self._new: set[str] = set()
-        if table.exists():
-            dataset = table.open()
-            appended.version = int(dataset.version)
-            self._seen = max((fragment.fragment_id for fragment in dataset.get_fragments()), default=-1)
+        self._seen = max((fragment.fragment_id for fragment in self._fragments()), default=-1)
 
     def known(self, text_hashes: Collection[str]) -> set[str]:
-        """Those of `text_hashes` that got a vector since the watch began and somebody else was noticed."""
-        if self._appended.with_others:
-            self._appended.with_others = False
-            fragments = [f for f in self._table.open().get_fragments() if f.fragment_id > self._seen]
-            for fragment in fragments:
+        """Those of `text_hashes` that got a vector since the watch began."""
+        for fragment in self._fragments():
+            if fragment.fragment_id > self._seen:
                 self._new.update(fragment.to_table(columns=["text_hash"])["text_hash"].to_pylist())
-                self._seen = max(self._seen, fragment.fragment_id)
+                self._seen = fragment.fragment_id
         return self._new.intersection(text_hashes)
+
+    def _fragments(self) -> "list[lance.LanceFragment]":
+        if not self._table.exists():
+            return []
+        return sorted(self._table.open().get_fragments(), key=lambda fragment: fragment.fragment_id)

@@ -7,6 +7,7 @@ import pytest
 
 from rag_assets.answering.extractive import NOT_FOUND
 from rag_assets.answering.generators import make_generator
+from rag_assets.answering.prompts import prompt_version
 from rag_assets.config import OpenAIGeneration
 from rag_assets.errors import ProviderError
 from rag_assets_tests.answering.passages import passage
@@ -84,6 +85,31 @@ def test_an_answer_without_a_marker_is_kept_with_a_note(fake):
     answer = ask(fake)
     assert (answer.text, answer.answered, answer.markers) == ("At seven.", True, [])
     assert answer.notes == ["The model cited no source: check this answer against the passages."]
+
+
+def test_a_quotation_that_no_cited_passage_holds_is_noted_and_counted(fake):
+    fake.chat_reply = 'It says "The gate opens at  seven." and "The gate never opens on a Monday." [1]'
+    answer = ask(fake)
+    assert answer.text == fake.chat_reply
+    assert answer.notes == [
+        '1 of 2 quotations are in no cited passage; check them: "The gate never opens on a Monday."'
+    ]
+
+
+def test_a_quotation_of_another_passage_than_the_cited_one_is_noted(fake):
+    long = passage("The keeper's name is Amara Osei.", "keeper.md")
+    fake.chat_reply = '"The keeper\'s name is Amara Osei." [1]'
+    assert "1 of 1 quotations" in ask(fake, passages=[PASSAGES[0], long]).notes[0]
+    fake.chat_reply = '"The keeper\'s name is Amara Osei." [1][2]'
+    assert ask(fake, passages=[PASSAGES[0], long]).notes == []
+
+
+def test_a_persona_speaks_after_the_rules(fake):
+    plain = ask(fake)
+    rules = fake.requests[-1].body["messages"][0]["content"]
+    spoken = generator_for(fake).speaking_as("You are terse. $question").generate("When?", PASSAGES)
+    assert fake.requests[-1].body["messages"][0]["content"] == f"{rules}\n\nYou are terse. $question"
+    assert plain.prompt_version == spoken.prompt_version == prompt_version()
 
 
 @pytest.mark.parametrize("reply", ["NOT_IN_SOURCES", "**NOT_IN_SOURCES**.", "not_in_sources\n"])

@@ -92,7 +92,7 @@ def test_json_has_exactly_the_keys_of_the_answer_record():
     assert list(record) == [
         "question", "answer", "answered", "citations", "sources", "num_sources", "corpus", "persona_id", "model",
         "embedding_model", "index_version", "documents_indexed", "chunks_indexed", "run_id", "usage", "timings_ms",
-        "notes",
+        "notes", "prompt_version", "fingerprint", "index_versions",
     ]  # fmt: skip
     assert json.loads(json.dumps(record)) == record
     assert record["num_sources"] == 1
@@ -112,5 +112,6 @@ def test_json_has_exactly_the_keys_of_the_answer_record():
             "chunk_id": "a.md:0",
             "start_page": None,
             "end_page": None,
+            "corpus": "",
         }
     ]

@@ -11,6 +11,7 @@ import numpy as np
 
 from rag_assets.config import OpenAIEmbedding
 from rag_assets.embedding.batching import embed_all
+from rag_assets.embedding.claiming import Claims
 from rag_assets.embedding.openai_compatible import OpenAIProvider
 from rag_assets.embedding.provider import Vectors
 from rag_assets.storing.stores import Store
@@ -74,7 +75,8 @@ def _seconds(base_url: str, folder: Path, concurrency: int, rounds: int) -> floa
     def keep(keys: list[str], new: Vectors, tokens: list[int]) -> None:
         vectors.append(keys, np.asarray(new, dtype=np.float32), tokens)
 
-    return wall_seconds(lambda: embed_all(texts, provider, keep=keep, known=vectors.watch().known))  # type: ignore[arg-type]
+    with Claims(vectors.uri, vectors.watch().known) as claims:
+        return wall_seconds(lambda: embed_all(texts, provider, keep=keep, claims=claims))  # type: ignore[arg-type]
 
 
 @contextmanager

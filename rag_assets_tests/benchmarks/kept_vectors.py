@@ -35,5 +35,6 @@ def quality_workbench(
     root: Path, *, pages: Path, vectors: Path, chunking: ChunkingSettings, embedding: EmbeddingSettings
 ) -> Workbench:
     """A workbench over `pages` with new tables in `root`. Nothing is read yet."""
-    corpus = CorpusSettings(name=CORPUS, source=str(pages), chunking=chunking, embedding=embedding)
+    corpus = CorpusSettings(name=CORPUS, source=str(pages), embedding=embedding)
+    corpus = corpus.model_copy(update={"chunking": chunking})  # unchecked: whole documents are longer than a model reads
     return Workbench(pages, KeptVectors(str(root), str(vectors)), corpus)

@@ -6,9 +6,18 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from rag_assets.defs.runs import COMMAND_LINE_TAG, RETRY_TAG, hold_back_until, ingest_lock, runs_under_way
+from rag_assets.defs.runs import (
+    COMMAND_LINE_TAG,
+    RETRY_TAG,
+    hold_back_until,
+    ingest_lock,
+    note_request,
+    request_is_open,
+    runs_under_way,
+)
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
+from rag_assets_tests.workbench import set_age
 
 
 def make_run(
@@ -51,6 +60,16 @@ def test_the_sensor_waits_for_a_run_that_is_under_way(platform: Platform):
         make_run(instance, status=dg.DagsterRunStatus.NOT_STARTED, tags={})
         assert "is under way" in reason(tick(platform, instance))
         assert instance.get_dynamic_partitions("notes_documents") == []
+
+
+def test_a_note_from_the_future_holds_nothing_up(platform: Platform):
+    """The clock was set back after the sensor had noted that it asked for runs: ingests waited until it had caught up."""
+    with platform.instance() as instance:
+        note_request(platform.store, platform.notes)
+        assert request_is_open(instance, platform.store, platform.notes)
+        (note,) = (platform.home / "locks").glob("*.requested")
+        set_age(note, -3600)
+        assert not request_is_open(instance, platform.store, platform.notes)
 
 
 def test_a_run_of_a_killed_command_line_is_marked_as_failed(platform: Platform):

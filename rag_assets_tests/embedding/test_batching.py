@@ -290,25 +290,6 @@ class TestConcurrency:
             embed_all({"a": "a", "bad": "bad", "b": "b", "c": "never sent"}, provider, keep=kept)
         assert sorted(kept.keys) == ["a", "b"]
 
-    def test_what_somebody_else_has_embedded_meanwhile_is_not_sent(self):
-        provider, kept = Limited(inputs=2), Kept()
-        elsewhere = {"k0"}
-
-        def known(keys: Sequence[str]) -> set[str]:
-            return elsewhere & set(keys)
-
-        def keep(keys: Sequence[str], vectors: Vectors, tokens: Sequence[int]) -> None:
-            kept(keys, vectors, tokens)
-            elsewhere.update({"k2", "k3"})
-
-        seen: list[tuple[int, int]] = []
-        outcome = embed_all(
-            _numbered(["a", "b", "c", "d", "e"]), provider, keep=keep, known=known, progress=lambda *at: seen.append(at)
-        )
-        assert provider.sent == [["b"], ["e"]]
-        assert (outcome.embedded, outcome.known, outcome.requests) == (2, 3, 2)
-        assert seen[-1] == (5, 5)
-
     def test_progress_is_told_while_a_slow_provider_says_nothing(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("rag_assets.embedding.batching._SIGN_OF_LIFE_SECONDS", 0.01)
         told = threading.Event()

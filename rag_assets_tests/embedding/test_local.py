@@ -147,6 +147,7 @@ def test_the_model_loads_and_works_with_the_network_cut(monkeypatch: pytest.Monk
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     local._model.cache_clear()
     local._tokenizer.cache_clear()
+    local._encode_short.cache_clear()
     assert provider.embed(["offline"], "document").vectors.shape == (1, 384)
 
 
@@ -165,6 +166,7 @@ def test_another_tokenizer_file_is_refused_by_its_hash(
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     monkeypatch.setattr(local, "_TOKENIZER_FILE", tmp_path / "tokenizer.json")
     local._tokenizer.cache_clear()
+    local._encode_short.cache_clear()
     with pytest.raises(ProviderError, match=r"tokenizer\.json is not the file it should be"):
         provider.count_tokens("a")
 

@@ -4,6 +4,7 @@ from rag_assets.config import ChunkingSettings, HashingEmbedding
 from rag_assets.errors import StoreError
 from rag_assets.generations import generation_of
 from rag_assets.materializing.index import remove_documents
+from rag_assets.storing.publishing import publish_lock
 from rag_assets.storing.tables import Table
 from rag_assets_tests.workbench import CORPUS, Workbench
 
@@ -161,3 +162,29 @@ def test_a_removal_that_was_cut_short_is_found_again(bench: Workbench, monkeypat
     bench.ingest()
     assert set(bench.known) == {"b.md"}
     assert bench.store.chunks(CORPUS).read(["document"])["document"].to_pylist() == ["b.md"]
+
+
+def test_a_document_that_was_read_again_meanwhile_is_left_to_who_read_it(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("a.md", "b.md"):
+        bench.write(name, f"Old {name}.")
+    bench.ingest()
+    for name in ("a.md", "b.md"):
+        bench.write(name, f"New {name}.")
+    bench.read("a.md", "b.md")
+    bench.chunk("a.md", "b.md")
+    bench.embed("a.md", "b.md")
+    name_of_lock = "rag_assets.materializing.index.publish_lock"
+
+    def somebody_is_faster(corpus: str) -> str:
+        monkeypatch.setattr(name_of_lock, publish_lock)
+        bench.write("a.md", "Newest a.md.")
+        bench.materialize("a.md")
+        return publish_lock(corpus)
+
+    monkeypatch.setattr(name_of_lock, somebody_is_faster)
+    report = bench.index("a.md", "b.md")
+    assert list(report.documents) == ["b.md"]
+    bench.publish()
+    assert bench.texts("new newest a b md") == ["New b.md.", "Newest a.md."]

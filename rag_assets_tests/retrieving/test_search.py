@@ -209,3 +209,50 @@ def test_a_publication_is_searched_with_the_model_that_made_it(bench: Workbench)
     bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
     bench.materialize("a.md")
     assert bench.search("red apples", mode="vector")[0].score == pytest.approx(1.0, abs=1e-6)
+
+
+# Words of many languages, and of code.
+
+
+@pytest.fixture(scope="module")
+def languages(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    """One sentence a document."""
+    bench = make_workbench(tmp_path_factory.mktemp("languages"))
+    for name, text in {
+        "ja": "東京都新宿区の新宿駅は世界一乗降客数が多い。",
+        "zh": "我们在北京天安门广场参观",
+        "ru": "Поезд Москва — Новосибирск",
+        "de": "Die Häuser in Zürich",
+        "python": "call get_user_by_id with snake_case_names from path/to/file.py",
+        "cpp": "C++ is a language",
+        "en": "Marmots were running over the meadows",
+    }.items():
+        bench.write(f"{name}.md", text)
+    bench.ingest()
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("query", "document"),
+    [
+        ("新宿", "ja.md"),
+        ("天安门", "zh.md"),
+        ("новосибирск", "ru.md"),
+        ("НОВОСИБИРСК", "ru.md"),
+        ("Zurich", "de.md"),
+        ("häuser", "de.md"),
+        ("snake_case_names", "python.md"),
+        ("user", "python.md"),
+        ("file.py", "python.md"),
+        ("C++", "cpp.md"),
+        ("runs", "en.md"),
+        ("meadow", "en.md"),
+    ],
+)
+def test_full_text_finds_words_of_many_languages_and_of_code(languages: Workbench, query: str, document: str):
+    found = languages.search(query, mode="text", top_k=1)
+    assert [passage.document for passage in found] == [document]
+
+
+def test_words_that_are_everywhere_are_not_looked_for(languages: Workbench):
+    assert languages.search("the is a", mode="text") == []

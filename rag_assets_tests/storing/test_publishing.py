@@ -4,7 +4,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from rag_assets.config import HashingEmbedding, LocalEmbedding, OpenAIEmbedding
+from rag_assets.config import HashingEmbedding, LocalEmbedding, OpenAIEmbedding, RetentionSettings
 from rag_assets.errors import StoreError
 from rag_assets.generations import generation_of
 from rag_assets.materializing.index import remove_documents
@@ -273,13 +273,14 @@ def test_a_published_version_survives_compaction_and_clean_up(bench: Workbench):
         bench.write("a.md", f"{colour} apples")
         bench.ingest()
     index = index_of(bench)
-    index.compact(more_than_fragments=0, keep_versions_for=timedelta(0))
+    index.compact(more_than_fragments=0)
+    index.clean_up(keep_versions_for=timedelta(0))
     assert index.read(["text"], version=first.table_version)["text"].to_pylist() == ["red apples"]
     assert bench.texts("apples") == ["white apples"]
 
 
-def test_some_publications_are_kept_and_older_ones_are_reclaimed(bench: Workbench, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(publishing, "_KEEP_PUBLICATIONS", 2)
+def test_some_publications_are_kept_and_older_ones_are_reclaimed(bench: Workbench):
+    bench.configure(retention=RetentionSettings(versions=2))
     versions = []
     for number in range(4):
         bench.write("a.md", f"apples {number}")
@@ -287,7 +288,7 @@ def test_some_publications_are_kept_and_older_ones_are_reclaimed(bench: Workbenc
         versions.append(bench.published.table_version)
     index = index_of(bench)
     assert sorted(index.open().tags.list()) == ["published-0000000003", "published-0000000004"]
-    index.compact(more_than_fragments=50, keep_versions_for=timedelta(0))
+    index.clean_up(keep_versions_for=timedelta(0))
     assert index.read(["text"], version=versions[2])["text"].to_pylist() == ["apples 2"]
     with pytest.raises(StoreError, match="cannot be opened"):
         index.read(version=versions[1])

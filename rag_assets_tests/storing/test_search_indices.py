@@ -1,9 +1,11 @@
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from rag_assets.records import index_schema
+from rag_assets.storing import search_indices
 from rag_assets.storing.search_indices import IndexHealth, keep_search_indices, unindexed_rows
 from rag_assets.storing.tables import Table
 
@@ -95,3 +97,71 @@ def test_a_replaced_document_is_not_found_by_its_old_words(table: Table):
     put(table, "a", "green apples")
     assert found(table, "red") == ["b/0"]
     assert unindexed_rows(table) == 1
+
+
+class TestVectorIndex:
+    @pytest.fixture(autouse=True)
+    def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Sizes at which a test can build one: from 401 rows on, 100 rows a partition, 51 rows outside."""
+        for name, value in (("_NUMBERS_TO_SCAN", 800), ("_NUMBERS_OUTSIDE", 100), ("_ROWS_IN_A_PARTITION", 100)):
+            monkeypatch.setattr(search_indices, name, value)
+
+    @staticmethod
+    def grow(table: Table, start: int, count: int) -> None:
+        angles = np.arange(start, start + count) * 0.001
+        rows = [
+            {
+                "chunk_id": f"c{start + place}",
+                "document": f"d{start + place}",
+                "text": "x",
+                "vector": [np.cos(a), np.sin(a)],
+            }
+            for place, a in enumerate(angles)
+        ]
+        table.append(pa.Table.from_pylist(rows, schema=table.schema))
+
+    @staticmethod
+    def nearest(table: Table, angle: float) -> str:
+        near = {"column": "vector", "q": [np.cos(angle), np.sin(angle)], "k": 1, "metric": "cosine", "refine_factor": 5}
+        return str(table.open().scanner(columns=["chunk_id"], nearest=near).to_table()["chunk_id"][0])
+
+    def test_there_is_none_while_a_scan_is_fast(self, table: Table):
+        self.grow(table, 0, 400)
+        assert keep_search_indices(table).vector_index is None
+
+    def test_it_is_built_with_size_and_finds_what_comes_later(self, table: Table):
+        self.grow(table, 0, 401)
+        assert keep_search_indices(table) == IndexHealth(401, 0, vector_index="IVF_SQ", unindexed_vectors=0)
+        version = table.open().version
+        self.grow(table, 401, 50)
+        assert keep_search_indices(table) == IndexHealth(451, 50, vector_index="IVF_SQ", unindexed_vectors=50)
+        assert table.open().version == version + 1
+        assert self.nearest(table, 0.440) == "c440"
+
+    def test_new_rows_are_folded_in_and_few_parts_are_left(self, table: Table):
+        self.grow(table, 0, 401)
+        keep_search_indices(table)
+        built = index_versions(table)["vector_idx"]
+        for start in (401, 460, 520):
+            self.grow(table, start, 60)
+            assert keep_search_indices(table).unindexed_vectors == 0
+        assert index_versions(table)["vector_idx"] == built
+        assert len(next(i for i in table.open().describe_indices() if i.name == "vector_idx").segments) == 2
+        assert self.nearest(table, 0.570) == "c570"
+
+    def test_it_is_built_again_when_the_table_has_grown(self, table: Table):
+        self.grow(table, 0, 401)
+        keep_search_indices(table)
+        built = index_versions(table)["vector_idx"]
+        self.grow(table, 401, 400)
+        assert keep_search_indices(table).unindexed_vectors == 0
+        assert index_versions(table)["vector_idx"] != built
+        assert keep_search_indices(table) == IndexHealth(801, 0, vector_index="IVF_SQ", unindexed_vectors=0)
+
+    def test_a_replaced_document_is_found_by_its_new_vector_only(self, table: Table):
+        self.grow(table, 0, 401)
+        keep_search_indices(table)
+        moved = {"chunk_id": "moved", "document": "d7", "text": "x", "vector": [np.cos(2.0), np.sin(2.0)]}
+        table.replace(["d7"], pa.Table.from_pylist([moved], schema=table.schema))
+        assert self.nearest(table, 0.007) in ("c6", "c8")
+        assert self.nearest(table, 2.0) == "moved"

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import StoreError
-from rag_assets.storing.tables import Table, sql_literal
+from rag_assets.storing.tables import Table, fragment_size, sql_literal
 
 SCHEMA = pa.schema([pa.field("document", pa.string(), nullable=False), ("text", pa.string())])
 
@@ -136,7 +136,8 @@ def test_whatever_was_done_before_a_document_has_the_rows_it_was_given_last(
     expected: dict[str, list[str]] = {}
     for number, step in enumerate(steps):
         if step == "compact":
-            table.compact(more_than_fragments=1, keep_versions_for=timedelta(0))
+            table.compact(more_than_fragments=1)
+            table.clean_up(keep_versions_for=timedelta(0))
         elif step == "index":
             if table.open().count_rows():
                 table.open().create_scalar_index("document", "BTREE", replace=True)
@@ -316,11 +317,102 @@ def test_a_list_longer_than_one_filter_is_looked_up_whole(table: Table):
 def test_small_fragments_are_merged_when_there_are_many_and_the_rows_stay(table: Table):
     for name in "abcd":
         table.replace([name], rows(name, name))
-    assert table.compact(more_than_fragments=4, keep_versions_for=timedelta(hours=1)) is False
+    assert table.compact(more_than_fragments=4) is False
     assert table.fragments() == 4
-    assert table.compact(more_than_fragments=3, keep_versions_for=timedelta(hours=1)) is True
+    assert table.compact(more_than_fragments=3) is True
     assert table.fragments() == 1
     assert sorted(table.read()["text"].to_pylist()) == ["a", "b", "c", "d"]
+
+
+def test_big_fragments_are_left_alone_when_small_ones_are_merged(table: Table):
+    """Every row used to be written again for every twenty commits, however big the table had become."""
+    table.append(pa.concat_tables([rows(f"old {number}", "x") for number in range(3_000)]))
+    big = table.open().get_fragments()[0].fragment_id
+    for number in range(8):
+        table.replace([str(number)], rows(str(number), "y"))
+    assert table.compact(more_than_fragments=6) is True
+    assert [fragment.count_rows() for fragment in table.open().get_fragments()] == [3_000, 8]
+    assert table.open().get_fragments()[0].fragment_id == big
+
+
+@pytest.mark.parametrize(
+    ("fragments", "at_most", "size"),
+    [
+        ([(100_000, 0), *[(10, 0)] * 20], 10, 64),
+        ([(100_000, 0), *[(100, 0)] * 20], 10, 256),
+        ([(100_000, 0), *[(2_000, 0)] * 9, *[(100, 0)] * 12], 10, 4096),
+        ([(5_000, 0), (10, 0)] * 10, 10, 16_384),  # small ones between big ones have no neighbours to merge with
+        ([(100_000, 30_000)], 10, 16_384),  # written again, and not in a thousand pieces
+        ([(2_000_000, 0)] * 30, 10, 1_048_576),
+    ],
+)
+def test_no_more_is_merged_than_is_needed(fragments: list[tuple[int, int]], at_most: int, size: int):
+    assert fragment_size(fragments, at_most=at_most) == size
+
+
+def test_a_row_is_written_again_a_few_times_and_not_once_for_every_few_commits():
+    """A thousand commits of 100 rows each: the cost of merging them stays a small multiple of what was written."""
+    fragments, written = [10_000], 0
+    for _ in range(1_000):
+        fragments.append(100)
+        if len(fragments) > 20:
+            size = fragment_size([(count, 0) for count in fragments], at_most=10)
+            first = next(place for place, count in enumerate(fragments) if count < size)
+            merged = sum(fragments[first:])
+            written += merged
+            fragments = [*fragments[:first], *[merged // max(1, merged // size)] * max(1, merged // size)]
+    assert len(fragments) <= 20
+    assert written < 6 * 1_000 * 100
+
+
+def test_deleted_rows_go_when_they_are_many_though_fragments_are_few(table: Table):
+    names = [str(number) for number in range(4_000)]
+    table.append(pa.concat_tables([rows(name, "x") for name in names]))
+    table.replace(names[:700], SCHEMA.empty_table())
+    assert table.compact(more_than_fragments=20) is False
+    table.replace(names[700:1_100], SCHEMA.empty_table())
+    assert table.compact(more_than_fragments=20) is True
+    fragments = table.open().get_fragments()
+    assert sum(fragment.num_deletions for fragment in fragments) == 0
+    assert len(fragments) <= 10
+    assert table.read().num_rows == 2_900
+
+
+def test_a_version_that_is_old_and_was_left_just_now_can_be_read_for_some_minutes(table: Table):
+    """Its age used to count: who had opened a table that rested for an hour lost it with the next commit and clean-up."""
+    table.replace(["a"], rows("a", "old"))
+    reader = table.open()
+    time.sleep(0.3)
+    table.replace(["a"], rows("a", "new"))
+    table.clean_up(keep_versions_for=timedelta(seconds=0.2))
+    assert reader.to_table(columns=["text"])["text"].to_pylist() == ["old"]
+    table.clean_up(keep_versions_for=timedelta(0), spare=[reader.version])
+    assert reader.to_table(columns=["text"])["text"].to_pylist() == ["old"]
+    assert table.clean_up(keep_versions_for=timedelta(0)) > 0
+    with pytest.raises(StoreError):
+        table.read(version=reader.version)
+
+
+def test_a_table_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(table: Table):
+    """What was read of a table is kept for who opens it again, and the new one comes to the same versions."""
+    for text in ("first", "second"):
+        table.replace(["a"], rows("a", text))
+        version = int(table.open().version)
+        assert table.read(version=version)["text"].to_pylist() == table.read()["text"].to_pylist() == [text]
+        table.drop()
+        assert not table.exists()
+
+
+def test_a_table_is_overwritten_in_one_commit(table: Table):
+    table.append(rows("a", "1", "2"))
+    table.overwrite(rows("b", "3"))
+    assert table.read().to_pylist() == [{"document": "b", "text": "3"}]
+
+
+def test_rows_are_deleted_by_a_condition(table: Table):
+    table.append(pa.concat_tables([rows("a", "1", "2"), rows("b", "1")]))
+    assert table.delete("text = '1'") == 2
+    assert table.read().to_pylist() == [{"document": "a", "text": "2"}]
 
 
 def test_a_document_that_is_edited_again_and_again_does_not_leave_its_versions_for_ever(table: Table):
@@ -328,9 +420,9 @@ def test_a_document_that_is_edited_again_and_again_does_not_leave_its_versions_f
     62 versions, and nothing would ever have dropped them."""
     for number in range(30):
         table.replace(["a"], rows("a", str(number)))
-    table.compact(more_than_fragments=20, keep_versions_for=timedelta(hours=1))
+    table.clean_up(keep_versions_for=timedelta(hours=1))
     assert len(table.open().versions()) == 31
-    table.compact(more_than_fragments=20, keep_versions_for=timedelta(0))
+    table.clean_up(keep_versions_for=timedelta(0))
     assert len(table.open().versions()) == 1
     assert texts_of(table, "a") == ["29"]
 
@@ -341,7 +433,8 @@ def test_a_tagged_version_survives_merging_and_clean_up(table: Table):
         if number == 2:
             table.open().tags.create("published-0000000001", version)
             tagged = version
-    table.compact(more_than_fragments=1, keep_versions_for=timedelta(0))
+    table.compact(more_than_fragments=1)
+    table.clean_up(keep_versions_for=timedelta(0))
     assert sorted(table.read(version=tagged)["text"].to_pylist()) == ["2", "x", "x", "x"]
     assert texts_of(table, "a") == ["4"]
     with pytest.raises(StoreError, match=rf"version {tagged - 1}\) cannot be opened"):

@@ -1,16 +1,10 @@
-import contextlib
 import hashlib
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rag_assets.config import HashingEmbedding
-from rag_assets.embedding.batching import embed_all
-from rag_assets.embedding.hashing import HashingProvider
-from rag_assets.embedding.provider import Embedded, Kind, RequestLimits
 from rag_assets.errors import StoreError
 from rag_assets.storing.vectors import VectorTable
 
@@ -96,65 +90,24 @@ def test_many_small_responses_are_merged_and_every_vector_stays(table: VectorTab
 
 
 class TestWatching:
-    def test_what_others_embed_is_noticed_with_the_next_append(self, table: VectorTable, tmp_path: Path):
+    def test_what_anybody_embeds_from_now_on_is_known(self, table: VectorTable, tmp_path: Path):
         table.append([hash_of(0)], vectors_of(0), [1])
         watch = table.watch()
         table.append([hash_of(1)], vectors_of(1), [1])
-        assert watch.known([hash_of(2), hash_of(3)]) == set()
         VectorTable(str(tmp_path / "v.lance")).append([hash_of(2)], vectors_of(2), [1])
-        table.append([hash_of(4)], vectors_of(4), [1])
-        assert watch.known([hash_of(2), hash_of(3)]) == {hash_of(2)}
+        assert watch.known([hash_of(number) for number in range(4)]) == {hash_of(1), hash_of(2)}
         assert watch.known([hash_of(2), hash_of(3)]) == {hash_of(2)}
 
-    def test_what_others_embedded_first_is_noticed(self, table: VectorTable, tmp_path: Path):
+    def test_the_table_may_be_made_after_the_watch_began(self, table: VectorTable):
         watch = table.watch()
-        VectorTable(str(tmp_path / "v.lance")).append([hash_of(1)], vectors_of(1), [1])
-        table.append([hash_of(2)], vectors_of(2), [1])
-        other = VectorTable(str(tmp_path / "v.lance"))
-        other.append([hash_of(3)], vectors_of(3), [1])
-        table.append([hash_of(4)], vectors_of(4), [1])
-        assert watch.known([hash_of(1), hash_of(3), hash_of(5)]) == {hash_of(1), hash_of(3)}
+        assert watch.known([hash_of(1)]) == set()
+        table.append([hash_of(1)], vectors_of(1), [1])
+        assert watch.known([hash_of(1)]) == {hash_of(1)}
 
     def test_what_others_merged_meanwhile_is_found(self, table: VectorTable, tmp_path: Path):
         watch = table.watch()
-        table.append([hash_of(0)], vectors_of(0), [1])
         other = VectorTable(str(tmp_path / "v.lance"), lock=tmp_path / "v.lock")
-        for number in range(1, 40):
+        for number in range(40):
             other.append([hash_of(number)], vectors_of(number), [1])
         assert other.compact()
-        table.append([hash_of(50)], vectors_of(50), [1])
-        assert watch.known([hash_of(number) for number in range(45)]) >= {hash_of(number) for number in range(1, 40)}
-
-
-def test_two_that_embed_the_same_texts_at_once_send_few_of_them_twice(tmp_path: Path):
-    """Each from another place on, as `embed_documents` lets them."""
-    texts = [str(number) for number in range(120)]
-    sent: list[str] = []
-    meeting = threading.Barrier(2)
-
-    class Counting(HashingProvider):
-        limits = RequestLimits(inputs=4, tokens=1000, tokens_per_input=1000)
-
-        def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
-            sent.extend(texts)
-            with contextlib.suppress(threading.BrokenBarrierError):
-                meeting.wait(timeout=1)
-            return super().embed(texts, kind)
-
-    def work(start: int) -> None:
-        table = VectorTable(str(tmp_path / "v.lance"), lock=tmp_path / "v.lock")
-        watch = table.watch()
-        mine = {hash_of(int(text)): text for text in texts[start:] + texts[:start]}
-        embed_all(mine, Counting(HashingEmbedding(provider="hashing")), keep=table.append, known=watch.known)
-        meeting.abort()
-
-    workers = [threading.Thread(target=work, args=(start,)) for start in (0, 60)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert set(sent) == set(texts)
-    assert len(sent) <= 120 + 2 * 4
-    assert VectorTable(str(tmp_path / "v.lance")).known([hash_of(int(text)) for text in texts]) == {
-        hash_of(int(text)) for text in texts
-    }
+        assert watch.known([hash_of(number) for number in range(45)]) == {hash_of(number) for number in range(40)}

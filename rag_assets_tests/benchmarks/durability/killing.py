@@ -36,9 +36,11 @@ from rag_assets_tests.platform import Platform
 _LATENCY_SECONDS = 0.3
 _TEXTS_A_DOCUMENT = 25
 _POLL_SECONDS = 0.01
-# How the kills are spread: so many of 100 fall on the first ingest, and so many of 100 on its time before the first text.
-_ON_THE_FIRST = 75
-_BEFORE_THE_TEXTS = 20
+# How the kills are spread: the share that falls on the first ingest, the share that falls before its first text is sent,
+# and how many fall on the texts of an update, which leaves most of them to its index and its publication.
+_ON_THE_FIRST = 0.6
+_BEFORE_THE_TEXTS = 0.2
+_ON_AN_UPDATE = 2
 _STAGES = {"documents": "reading", "chunks": "chunking", "embeddings": "embedding", "index": "indexing"}
 STAGES = ("starting", *_STAGES.values(), "publishing", "ending")
 
@@ -69,7 +71,10 @@ class _Killer:
             missing = goal - self._vectors()
             began = time.time()
             with _ingest(self.platform) as process:
-                self._wait(process, missing, _longest_seconds(missing, kills=kills - number))
+                if missing:
+                    self._wait_among_texts(process, _longest_seconds(missing, kills=kills - number))
+                else:
+                    self._wait_after_the_texts(process, since=began)
                 if process.poll() is not None:
                     _must_have_succeeded(process)
                     return
@@ -84,18 +89,26 @@ class _Killer:
     def _vectors(self) -> int:
         return self.platform.store.vectors(generation_of(self.platform.notes).embedding).count()
 
-    def _wait(self, process: "subprocess.Popen[str]", missing: int, seconds: float) -> None:
-        """Return at a random moment before this ingest gets very far, or when it ended."""
-        if not missing:
-            moment = self.chance.uniform(self.tempo.start / 2, self.tempo.start + self.tempo.end)
-        elif self.chance.randrange(100) < _BEFORE_THE_TEXTS:
-            moment = self.chance.uniform(0, self.tempo.start)
-        else:
-            before = self.provider.sent
-            while self.provider.sent == before and process.poll() is None:
-                time.sleep(_POLL_SECONDS)
-            moment = self.chance.uniform(0, seconds)
-        end = time.monotonic() + moment
+    def _wait_among_texts(self, process: "subprocess.Popen[str]", longest: float) -> None:
+        """Return at a random moment before the first text is sent, or up to `longest` seconds after."""
+        if self.chance.random() < _BEFORE_THE_TEXTS:
+            self._wait(process, self.chance.uniform(0, self.tempo.start))
+            return
+        before = self.provider.sent
+        while self.provider.sent == before and process.poll() is None:
+            time.sleep(_POLL_SECONDS)
+        self._wait(process, self.chance.uniform(0, longest))
+
+    def _wait_after_the_texts(self, process: "subprocess.Popen[str]", *, since: float) -> None:
+        """Return at a random moment while rows are indexed or published; the process began after `since`."""
+        wanted = STAGES.index(self.chance.choice(("indexing", "publishing")))
+        while STAGES.index(_stage(self.platform, since=since)) < wanted and process.poll() is None:
+            time.sleep(_POLL_SECONDS)
+        self._wait(process, self.chance.uniform(0, self.tempo.end / 2))
+
+    def _wait(self, process: "subprocess.Popen[str]", seconds: float) -> None:
+        """Wait so long, or until the process ended."""
+        end = time.monotonic() + seconds
         while time.monotonic() < end and process.poll() is None:
             time.sleep(_POLL_SECONDS)
 
@@ -118,7 +131,7 @@ def survive_kills(root: Path, *, kills: int, texts: int, seed: int) -> tuple[Out
                 after = {**before, **new}
                 reader.allowed = [before, after]
                 write(platform, new)
-                killer.get_through(count(new), kills=kills * _ON_THE_FIRST // 100 if number == 1 else killer.left)
+                killer.get_through(count(new), kills=round(kills * _ON_THE_FIRST) if number == 1 else _ON_AN_UPDATE)
                 paid += count(new)
                 before, number = after, number + 1
                 reader.allowed = [before]
@@ -142,7 +155,7 @@ def survive_kills(root: Path, *, kills: int, texts: int, seed: int) -> tuple[Out
 
 def _longest_seconds(missing: int, *, kills: int) -> float:
     """The longest time after a first text at which to kill, so that `kills` share the embedding of `missing` texts."""
-    return max(0.1, min(3.0, 2 * missing / WINDOW * _LATENCY_SECONDS / max(1, kills) - _LATENCY_SECONDS))
+    return max(0.1, min(3.0, 2 * missing / WINDOW * _LATENCY_SECONDS / max(1, kills)))
 
 
 def _ingest(platform: Platform) -> "subprocess.Popen[str]":
