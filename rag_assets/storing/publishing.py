@@ -31,7 +31,7 @@ from rag_assets.storing.tables import Table
 # At 50 fragments a query costs about three times as much as at one.
 _FRAGMENTS = 20
 # To look for versions that can go takes a millisecond for each that is there, so it is done once in so many commits.
-_COMMITS_BETWEEN_CLEAN_UPS = 16
+_COMMITS_BETWEEN_CLEAN_UPS = 8
 _EMBEDDING: TypeAdapter[EmbeddingSettings] = TypeAdapter(EmbeddingSettings)
 
 
@@ -418,8 +418,8 @@ def _tidy(store: Store, corpus: CorpusSettings, before: Publication | None, afte
     and then is needed is left to maintenance."""
     now = datetime.now(UTC)
     release(store, corpus.name, corpus.retention, now=now)
-    behind = [store.documents(corpus.name), store.chunks(corpus.name), store.publications(corpus.name), store.answers()]
-    behind = [table for table in behind if table.exists()]
+    of_corpus = (store.documents(corpus.name), store.chunks(corpus.name), store.publications(corpus.name))
+    behind = [table for table in (*of_corpus, store.answers(), store.spend()) if table.exists()]
     for table in behind:
         table.compact(more_than_fragments=_FRAGMENTS)
     store.vectors(generation_of(corpus).embedding).compact()

@@ -36,5 +36,7 @@ def quality_workbench(
 ) -> Workbench:
     """A workbench over `pages` with new tables in `root`. Nothing is read yet."""
     corpus = CorpusSettings(name=CORPUS, source=str(pages), embedding=embedding)
-    corpus = corpus.model_copy(update={"chunking": chunking})  # unchecked: whole documents are longer than a model reads
+    corpus = corpus.model_copy(
+        update={"chunking": chunking}
+    )  # unchecked: whole documents are longer than a model reads
     return Workbench(pages, KeptVectors(str(root), str(vectors)), corpus)

@@ -80,7 +80,8 @@ class _Killer:
                     return
                 os.killpg(process.pid, signal.SIGKILL)
             self.left -= 1
-            stage = _stage(self.platform, since=began)
+            with self.platform.instance() as instance:
+                stage = _stage(instance, since=began)
             self.stages[stage] += 1
             print(f"killed while {stage}, {self.left} kills left, {self.provider.sent:,} texts sent", file=sys.stderr)
         with _ingest(self.platform) as process:
@@ -102,9 +103,10 @@ class _Killer:
     def _wait_after_the_texts(self, process: "subprocess.Popen[str]", *, since: float) -> None:
         """Return at a random moment while rows are indexed or published; the process began after `since`."""
         wanted = STAGES.index(self.chance.choice(("indexing", "publishing")))
-        while STAGES.index(_stage(self.platform, since=since)) < wanted and process.poll() is None:
-            time.sleep(_POLL_SECONDS)
-        self._wait(process, self.chance.uniform(0, self.tempo.end / 2))
+        with self.platform.instance() as instance:
+            while STAGES.index(_stage(instance, since=since)) < wanted and process.poll() is None:
+                time.sleep(_POLL_SECONDS)
+        self._wait(process, self.chance.uniform(0, self.tempo.end / 4))
 
     def _wait(self, process: "subprocess.Popen[str]", seconds: float) -> None:
         """Wait so long, or until the process ended."""
@@ -192,22 +194,17 @@ def _undisturbed(platform: Platform, provider: CountingProvider) -> _Tempo:
     return _Tempo(start=first - began, end=time.monotonic() - last)
 
 
-def _stage(platform: Platform, *, since: float) -> str:
+def _stage(instance: dg.DagsterInstance, *, since: float) -> str:
     """Which of `STAGES` the run was in that began after `since`, in seconds of the epoch, as Dagster's log has it."""
-    with platform.instance() as instance:
-        records = instance.get_run_records(limit=1)
-        if not records or records[0].create_timestamp.timestamp() < since:
-            return "starting"
-        begun = instance.get_records_for_run(
-            records[0].dagster_run.run_id, of_type=dg.DagsterEventType.STEP_START
-        ).records
-        steps = [record.event_log_entry.step_key or "" for record in begun]
-        if not steps:
-            return "starting"
-        asset = steps[-1].removeprefix("notes__")
-        if records[0].dagster_run.status == dg.DagsterRunStatus.SUCCESS:
-            return "ending"
-        return _STAGES.get(asset, "publishing")
+    records = instance.get_run_records(limit=1)
+    if not records or records[0].create_timestamp.timestamp() < since:
+        return "starting"
+    run = records[0].dagster_run
+    if run.status == dg.DagsterRunStatus.SUCCESS:
+        return "ending"
+    begun = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.STEP_START).records
+    steps = [record.event_log_entry.step_key or "" for record in begun]
+    return _STAGES.get(steps[-1].removeprefix("notes__"), "publishing") if steps else "starting"
 
 
 def _must_equal_undisturbed(platform: Platform, source: Edition, root: Path) -> None:
