@@ -40,6 +40,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_INTERRUPTED = 130
+
 Corpus = Annotated[str | None, typer.Argument(help="A corpus of corpora.yaml; by default all.", show_default=False)]
 CorpusOption = Annotated[
     str | None, typer.Option("--corpus", "-c", help="A corpus of corpora.yaml; by default the first.")
@@ -71,8 +73,7 @@ def main() -> None:
     except RagAssetsError as error:
         _fail(str(error))
     except KeyboardInterrupt:
-        _complain("interrupted; what was embedded is kept, and the next ingest goes on from there")
-        sys.exit(130)
+        status = _INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -82,6 +83,8 @@ def main() -> None:
             raise
         hint = "see rag-assets --help" if say else "set RAG_ASSETS_DEBUG=1 to see where it happened"
         _fail(f"{say() if say else f'unexpected {type(error).__name__}: {error}'} ({hint})")
+    if status == _INTERRUPTED:  # typer tells it by the status alone
+        _complain("interrupted; what was embedded is kept, and the next ingest goes on from there")
     sys.exit(status or 0)
 
 
@@ -633,7 +636,9 @@ def _instance(settings: Settings) -> "Iterator[DagsterInstance]":
 
     from rag_assets import dagster_storage  # noqa: F401  # sets the batch size of the events of runs
 
-    with dg.DagsterInstance.get() as instance:
+    with Store(settings.home).lock("opening-dagster"):  # two that create the files of one home at once both fail
+        instance = dg.DagsterInstance.get()
+    with instance:
         yield instance
 
 
@@ -871,3 +876,7 @@ def _progress_bar() -> Iterator[Callable[[str], None]]:
 
     with progress_bar() as draw:
         yield draw
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rag_assets.config import CorpusSettings
-from rag_assets.errors import SourceError
+from rag_assets.errors import SourceError, StoreError
 from rag_assets.generations import generation_of
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import scan
@@ -26,7 +26,7 @@ class CorpusStatus:
     indexed documents that readers can find (1.0 where there is none). `lag_seconds` is the age of the oldest change that
     readers cannot find yet, 0.0 where there is none. `generation_progress` is the share of the known documents that are
     made with the configured `generation`. `rolled_back_to` is the version that a person went back to.
-    `problem` says why the source could not be listed. `spent` is what
+    `problem` says why the source could not be listed, or the index not be read. `spent` is what
     the corpus has cost in embeddings so far.
     """
 
@@ -73,8 +73,11 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
     rows_of: Mapping[str, int] = {}
     if published and published.table_version:
         table = store.index(corpus.name, published.generation, dimensions=1)
-        fragments = len(table.open(published.table_version).get_fragments())
-        rows_of = rows_by_document(table, version=published.table_version)
+        try:
+            fragments = len(table.open(published.table_version).get_fragments())
+            rows_of = rows_by_document(table, version=published.table_version)
+        except StoreError as error:
+            problem = str(error)
     expected = {name: document.chunks or 0 for name, document in known.items() if document.status == "indexed"}
     covered = sum(min(rows_of.get(name, 0), chunks) for name, chunks in expected.items())
     return CorpusStatus(

@@ -10,7 +10,7 @@ from rag_assets_tests.benchmarks.counting import CountingProvider
 from rag_assets_tests.benchmarks.durability.editions import Reader, edition, write
 from rag_assets_tests.benchmarks.durability.killing import survive_kills
 from rag_assets_tests.benchmarks.durability.outcomes import Outcome, as_markdown, losses
-from rag_assets_tests.benchmarks.durability.resuming import move, race_one_corpus, re_execute, run_again
+from rag_assets_tests.benchmarks.durability.resuming import SCENARIOS
 from rag_assets_tests.benchmarks.durability.windows import platform_at
 
 HOLDS = Outcome("a kill", texts=100, sent=108, allowed=116, lost=0, duplicated=0, looks=9, halves=0)
@@ -25,7 +25,7 @@ def test_an_ingest_that_is_killed_loses_nothing(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", [run_again, re_execute, move, race_one_corpus])
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_was_embedded_is_not_sent_again(scenario: Callable[..., Outcome], tmp_path: Path):
     outcome = scenario(tmp_path, texts=80)
     assert outcome.sent >= 80

@@ -274,3 +274,38 @@ def test_an_answer_is_given_where_it_cannot_be_kept(platform: Platform):
     answer = platform.ask("Who is the lighthouse keeper?")
     assert "Amara Osei" in answer["answer"]
     assert "this answer was not kept" in answer["notes"][0]
+
+
+@pytest.mark.slow
+def test_two_ingests_at_once_in_a_new_home_both_succeed(tmp_path: Path):
+    platform = Platform(tmp_path, options={"embedding": {"provider": "hashing"}})
+    platform.write("a.md", "One text.")
+    environment = {**os.environ, **platform.environment}
+    command = [sys.executable, "-c", "from rag_assets.cli import main; main()", "ingest"]
+    both = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    outcomes = [(*process.communicate(timeout=300), process.returncode) for process in both]
+    assert [status for *_, status in outcomes] == [0, 0], outcomes
+    assert len(platform.rows()) == 1
+
+
+@pytest.mark.slow
+def test_an_interrupted_ingest_says_so_and_goes_on_later(tmp_path: Path):
+    with provider_process(tmp_path / "sent.jsonl", latency_seconds=0.3) as base_url:
+        embedding = {"provider": "openai", "base_url": base_url, "model": "fake", "max_inputs_per_request": 1}
+        platform = Platform(tmp_path, options={"embedding": embedding})
+        platform.write("a.md", "\n\n".join(f"Paragraph {number}." for number in range(60)))
+        command = [sys.executable, "-m", "rag_assets", "ingest"]
+        environment = {**os.environ, **platform.environment}
+        process = subprocess.Popen(command, env=environment, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+        while len(logged(tmp_path / "sent.jsonl")) < 8:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "interrupted; what was embedded is kept, and the next ingest goes on from there" in said
+        assert platform.ingest()["texts_embedded"] < 60
+        assert len(platform.rows()) == 60

@@ -1,5 +1,6 @@
 """Readers can be sent back to an older version, and a person can see what changed between two."""
 
+import shutil
 from typing import Any
 
 import pytest
@@ -146,6 +147,20 @@ class TestRollback:
         job = build_definitions(load_settings()).get_job_def("notes_rollback")
         assert job.execute_in_process(run_config={"version": 1}).success
         assert texts(three) == ["The Furka is high.", "The Grimsel is closed."]
+
+
+def test_one_ingest_makes_one_version_of_what_came_and_what_went(three: Platform):
+    (three.corpus / "b.md").rename(three.corpus / "renamed.md")
+    three.write("c.md", "Boats are not for hire.\n")
+    three.ingest()
+    assert versions(three)[0]["changes"] == {"added": 1, "changed": 1, "removed": 1}
+    assert versions(three)[0]["version"] == 4
+
+
+def test_a_lost_list_of_versions_is_gone_on_with(three: Platform):
+    shutil.rmtree(three.home / "corpora" / "notes" / "publications.lance")
+    three.ingest()
+    assert [one["version"] for one in versions(three)] == [4]
 
 
 def test_nothing_to_list_or_to_go_back_to(platform: Platform):

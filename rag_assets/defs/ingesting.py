@@ -60,9 +60,10 @@ class Ingester:
             make_pending(self.store.documents(self.corpus.name), seen.found.lost)
             size = self.corpus.max_documents_per_run
             batches = [seen.documents[start : start + size] for start in range(0, len(seen.documents), size)]
-            runs = [self._materialize(batch) for batch in batches]
-            if seen.found.removed:
-                runs.append(self._remove(seen.found.removed))
+            runs = []
+            if seen.found.removed:  # first, so that one publication shows what came and what went
+                runs.append(self._remove(seen.found.removed, publish=not batches))
+            runs += [self._materialize(batch) for batch in batches]
             if publication_is_due(self.store, self.corpus, resume=True):
                 runs.append(self._execute(ingest_job_name(self.corpus.name), selection=("published_index",)))
         known = known_documents(self.store.documents(self.corpus.name))
@@ -104,8 +105,9 @@ class Ingester:
             raise RagAssetsError(f"corpus {self.corpus.name}: run {run_id[:8]} failed: {problem}")
         return run_id
 
-    def _remove(self, documents: Sequence[str]) -> str:
-        return self._execute(remove_job_name(self.corpus.name), config={"documents": list(documents)})
+    def _remove(self, documents: Sequence[str], *, publish: bool = True) -> str:
+        config = {"documents": list(documents), "publish": publish}
+        return self._execute(remove_job_name(self.corpus.name), config=config)
 
     def _execute(
         self, job: str, *, selection: Sequence[str] | None = None, config: dict[str, object] | None = None
@@ -181,6 +183,8 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
         if not event.is_step_failure:
             continue
         failure = event.step_failure_data
+        if failure.error is not None and failure.error.cls_name == "DagsterExecutionInterruptedError":
+            raise KeyboardInterrupt
         if failure.user_failure_data and failure.user_failure_data.description:
             return failure.user_failure_data.description
         error = failure.error

@@ -16,6 +16,9 @@ class RemovalConfig(dg.Config):
     """The root of the run configuration of `C_remove`."""
 
     documents: list[str] = Field(description="Paths of documents, as `rag-assets status --documents` shows them.")
+    publish: bool = Field(
+        default=True, description="Whether readers lose them at once, or with the publication of a run that follows."
+    )
 
 
 def remove_job_name(corpus: str) -> str:
@@ -34,15 +37,16 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
         opened = store.open()
         with failures_told():
             remove_documents(opened, corpus, config.documents)
-            result = publish(opened, corpus, run_id=context.run_id, resume=not asked_by_sensor(context.run))
+            if config.publish:
+                result = publish(opened, corpus, run_id=context.run_id, resume=not asked_by_sensor(context.run))
+                metadata = publication_metadata(opened, corpus, result, run_id=context.run_id)
+                context.log_event(
+                    dg.AssetMaterialization(
+                        asset_key=[corpus.name, "published_index"],
+                        metadata=metadata | {"removed": len(config.documents)},
+                    )
+                )
         delete_keys(context.instance, corpus.name, config.documents)
-        context.log_event(
-            dg.AssetMaterialization(
-                asset_key=[corpus.name, "published_index"],
-                metadata=publication_metadata(opened, corpus, result, run_id=context.run_id)
-                | {"removed": len(config.documents)},
-            )
-        )
         context.log.info("removed %d documents", len(config.documents))
 
     @dg.config_mapping

@@ -198,7 +198,7 @@ def _publish(
     if before and _is_current(before, generation.id, table):
         return PublishReport(published=before, moved=False, waiting=None, health=health)
     publication = Publication(
-        version=before.version + 1 if before else 1,
+        version=before.version + 1 if before else max(tagged_publications(table) if table else [], default=0) + 1,
         generation=generation.id,
         table_version=int(table.open().version) if table else 0,
         published_at=datetime.now(UTC),

@@ -107,7 +107,8 @@ class Table:
         except (ValueError, FileNotFoundError, OSError) as error:
             if version is not None or not _is_missing(error):
                 raise StoreError(
-                    f"table {self.uri} (version {version or 'latest'}) cannot be opened: {first_line(error)}"
+                    f"table {self.uri} (version {version or 'latest'}) is lost or damaged ({first_line(error)[:200]});"
+                    " rag-assets doctor tells what else is, and rag-assets doctor --fix mends it"
                 ) from error
             return self._create()
         return dataset if version is not None else self._upgraded(dataset)

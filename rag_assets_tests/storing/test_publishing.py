@@ -290,7 +290,7 @@ def test_some_publications_are_kept_and_older_ones_are_reclaimed(bench: Workbenc
     assert sorted(index.open().tags.list()) == ["published-0000000003", "published-0000000004"]
     index.clean_up(keep_versions_for=timedelta(0))
     assert index.read(["text"], version=versions[2])["text"].to_pylist() == ["apples 2"]
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="is lost or damaged"):
         index.read(version=versions[1])
 
 

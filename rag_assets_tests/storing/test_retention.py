@@ -102,7 +102,7 @@ def test_the_version_that_the_pointer_just_left_can_still_be_read(bench: Workben
         assert reader.to_table(columns=["text"])["text"].to_pylist() == ["red apples"]
     monkeypatch.setattr(tables, "KEEP_VERSIONS_FOR", timedelta(0))
     clean_up(bench.store, CORPUS, bench.published.generation, now=hours_later)
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="is lost or damaged"):
         index.read(version=reader.version)
 
 

@@ -437,7 +437,7 @@ def test_a_tagged_version_survives_merging_and_clean_up(table: Table):
     table.clean_up(keep_versions_for=timedelta(0))
     assert sorted(table.read(version=tagged)["text"].to_pylist()) == ["2", "x", "x", "x"]
     assert texts_of(table, "a") == ["4"]
-    with pytest.raises(StoreError, match=rf"version {tagged - 1}\) cannot be opened"):
+    with pytest.raises(StoreError, match=rf"version {tagged - 1}\) is lost or damaged"):
         table.read(version=tagged - 1)
 
 
