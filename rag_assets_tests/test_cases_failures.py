@@ -152,13 +152,13 @@ def logged(log: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_moment_loses_nothing_and_pays_one_request_at_most(tmp_path: Path):
-    """Ten kills while 1,000 texts are embedded in requests of 50, then an undisturbed run. Readers see no half."""
+def test_a_kill_at_any_moment_loses_nothing_and_pays_for_what_was_in_flight_at_most(tmp_path: Path):
+    """Ten kills while 1,000 texts are embedded, 2 × 25 in flight, then an undisturbed run. Readers see no half."""
     log = tmp_path / "embedded.jsonl"
     with provider_process(log, latency_seconds=0.15) as base_url:
         platform = Platform(tmp_path)
-        provider = {"provider": "openai", "base_url": base_url, "model": "fake", "max_inputs_per_request": 50}
-        platform.configure(embedding=provider)
+        provider = {"provider": "openai", "base_url": base_url, "model": "fake", "max_inputs_per_request": 25}
+        platform.configure(embedding={**provider, "concurrency": 2})
         for number in range(20):
             platform.write(f"{number:02}.md", paragraphs(50, of=f"document{number}item"))
         chance = random.Random(20261129)
