@@ -20,7 +20,7 @@ DEMO_ENV := RAG_ASSETS_CONFIG=$(CURDIR)/$(DEMO)/corpora.yaml RAG_ASSETS_HOME=$(C
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ask dev test check format bench bench-durability bench-peers lock clean purge
+.PHONY: help demo ask dev test check format bench bench-quality bench-durability bench-faults bench-peers lock clean purge
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,8 +55,14 @@ format: $(DEV) ## Format the code
 bench: $(DEV) ## Print the benchmarks: ratios against a baseline in the same run: make bench [ONLY="names"]
 	$(BIN)/python -m rag_assets_tests.benchmarks $(if $(ONLY),--only $(ONLY))
 
+bench-quality: $(DEV) ## Print how well passages are found and answers cited: half an hour
+	$(BIN)/python -m rag_assets_tests.benchmarks --only chunking_quality retrieval_quality answer_quality conversations
+
 bench-durability: $(DEV) ## Kill an ingest a hundred times and count what is lost: half an hour
 	$(BIN)/python -m rag_assets_tests.benchmarks.durability
+
+bench-faults: $(DEV) ## Break a platform in every way that we know, and print what saw it and what mended it: five minutes
+	$(BIN)/python -m rag_assets_tests.benchmarks.faults
 
 bench-peers: $(DEV) $(PEERS)/.installed ## Print what LlamaIndex, LangChain and CocoIndex send for the same folder
 	$(BIN)/python -m rag_assets_tests.benchmarks.peers --python $(PEERS)/bin/python

@@ -4,13 +4,14 @@ Exit status: 0 done; 1 could not run, with one line on stderr; 2 ran, but docume
 """
 
 import json
+import logging
 import os
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -20,8 +21,11 @@ import typer
 
 from rag_assets.config import CorpusSettings, Settings, load_settings
 from rag_assets.errors import QuestionError, RagAssetsError
+from rag_assets.health.verdicts import count as counted
+from rag_assets.monitoring import logs
 from rag_assets.progress import Heartbeat, listening
 from rag_assets.storing.stores import Store
+from rag_assets.totals import together
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from rag_assets.defs.ingesting import Ingester
     from rag_assets.doctoring import Finding, Repair
     from rag_assets.ingesting import IngestResult
-    from rag_assets.status import CorpusStatus
     from rag_assets.storing.publishing import Publication
 
 app = typer.Typer(
@@ -41,6 +44,8 @@ app = typer.Typer(
 )
 
 _INTERRUPTED = 130
+_log = logging.getLogger(__name__)
+_RUNS_TOLD = 10
 
 Corpus = Annotated[str | None, typer.Argument(help="A corpus of corpora.yaml; by default all.", show_default=False)]
 CorpusOption = Annotated[
@@ -57,10 +62,42 @@ CorporaOption = Annotated[
 ]
 TopK = Annotated[int | None, typer.Option("--top-k", "-k", help="How many passages.")]
 Where = Annotated[str | None, typer.Option(help="A SQL condition on the columns of the index.")]
+Filters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        "-f",
+        metavar="FIELD=VALUE",
+        help="Only documents such as path=guide/** or date>=2024-01-01; several times, all hold.",
+        show_default=False,
+    ),
+]
+Diversity = Annotated[
+    float | None, typer.Option(metavar="0..1", help="How unlike each other the passages are to be.", show_default=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+NoRerank = Annotated[bool, typer.Option("--no-rerank", help="Keep the order in which the passages were found.")]
 SearchMode = Annotated[
     Literal["hybrid", "vector", "text"] | None, typer.Option("--mode", "-m", help="How passages are found.")
 ]
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer hands it over so
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"rag-assets {version('rag-assets')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Answers with citations, from documents that keep changing."""
 
 
 def main() -> None:
@@ -69,6 +106,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no é still gets its answer
     try:
+        logs.log_to(sys.stderr, logs.style())
         status = app(standalone_mode=False)
     except RagAssetsError as error:
         _fail(str(error))
@@ -111,12 +149,13 @@ def ingest(
             report = _ingest(settings, chosen, confirm_deletions=confirm_deletions)
         report["seconds"] = round(time.monotonic() - started, 3)
         reports[chosen.name] = report
+        _tell_ingest(chosen.name, report)
         if not as_json:
             _print_report(chosen.name, report)
         if held := held_back(Store(settings.home), chosen):
             _complain(f"{chosen.name}: {held}")
     if as_json:
-        _print_json(_together(reports))
+        _print_json(together(reports))
     return 2 if any(report["failed"] for report in reports.values()) else 0
 
 
@@ -176,7 +215,7 @@ def reindex(
         if not as_json:
             _print_reindexed(name, report)
     if as_json:
-        _print_json(_together(reports))
+        _print_json(together(reports))
     return 2 if any(report["failed"] or report["failed_batches"] for report in reports.values()) else 0
 
 
@@ -208,7 +247,7 @@ def remove(
             {"corpus": chosen.name, "removed": list(documents), "still_in_source": still_there, "run_id": run_id}
         )
     else:
-        typer.echo(f"{chosen.name}: {len(documents)} removed")
+        typer.echo(f"{chosen.name}: {counted(len(documents), 'document')} removed")
     for name in still_there:
         _complain(f"{name} is still in {chosen.source}, and the next ingest brings it back; exclude or delete it")
     return 0
@@ -221,20 +260,37 @@ def search(
     corpus: CorporaOption = None,
     top_k: TopK = None,
     mode: SearchMode = None,
+    filters: Filters = None,
     where: Where = None,
+    diversity: Diversity = None,
+    no_rerank: NoRerank = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the passages that match best."""
     from rag_assets.asking import make_question, rerank, retrieve_from_all
 
     settings = load_settings()
-    question = make_question(settings, query, corpus=corpus, top_k=top_k, mode=mode, where=where)
+    question = make_question(
+        settings,
+        query,
+        corpus=corpus,
+        top_k=top_k,
+        mode=mode,
+        where=where,
+        filters=filters or (),
+        diversity=diversity,
+        reranks=not no_rerank,
+    )
     found = rerank(settings.corpus(question.corpus), retrieve_from_all(Store(settings.home), settings, question))
     if as_json:
-        results = [{**asdict(passage), "heading_path": list(passage.heading_path)} for passage in found.passages]
+        results = [
+            {**asdict(one), "heading_path": list(one.heading_path), "also_in": [asdict(place) for place in one.also_in]}
+            for one in found.passages
+        ]
         versions = {name: one.version for name, one in found.publications.items()}
         report = {"query": query, "corpus": ", ".join(versions), "index_version": found.publication.version}
-        _print_json({**report, "index_versions": versions, "notes": list(found.notes), "results": results})
+        made = {"index_versions": versions, "reranker": found.reranking.reranker, "notes": list(found.notes)}
+        _print_json({**report, **made, "results": results})
         return 0
     from rag_assets.showing import show_passages
 
@@ -251,27 +307,64 @@ def ask(
     corpus: CorporaOption = None,
     top_k: TopK = None,
     mode: SearchMode = None,
+    filters: Filters = None,
     where: Where = None,
+    diversity: Diversity = None,
+    neighbours: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many chunks before and after each passage to read.", show_default=False),
+    ] = None,
     persona: Annotated[str | None, typer.Option(help="Who answers; rag-assets personas lists them.")] = None,
+    no_rerank: NoRerank = False,
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", metavar="FILE", help="What was asked and answered before; - is standard input."),
+    ] = None,
+    continued: Annotated[
+        str | None, typer.Option("--continue", metavar="RUN_ID", help="Go on from this answer, or from the last.")
+    ] = None,
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it is written.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Answer a question, with citations."""
     from rag_assets import asking
     from rag_assets.answering.rendering import to_json
+    from rag_assets.conversing.turns import conversation_of
+    from rag_assets.monitoring.events import tell_answer
     from rag_assets.showing import show_answer
+    from rag_assets.streaming import event, streaming
 
     settings = load_settings()
+    store = Store(settings.home)
+    before = conversation_of(store, history=history, continues=continued)
     asked = asking.make_question(
-        settings, question, corpus=corpus, top_k=top_k, mode=mode, where=where, persona=persona
+        settings,
+        question,
+        corpus=corpus or before.corpora,
+        top_k=top_k,
+        mode=mode,
+        where=where,
+        filters=filters or (),
+        diversity=diversity,
+        neighbours=neighbours,
+        persona=persona,
+        reranks=not no_rerank,
+        history=before.turns,
+        continues=before.run_id,
     )
-    streaming = stream and not as_json
-    on_text: Callable[[str], None] | None = (lambda text: typer.echo(text, nl=False)) if streaming else None
-    answer = asking.ask(Store(settings.home), settings, asked, on_text=on_text)
-    if as_json:
+    try:
+        with streaming(partial(typer.echo, nl=False), as_json=as_json) as on_text:
+            answer = asking.ask(store, settings, asked, on_text=on_text if stream else None)
+    except KeyboardInterrupt:
+        _complain("interrupted; the answer is not finished, and is not kept")
+        sys.exit(_INTERRUPTED)
+    tell_answer(answer)
+    if as_json and stream:
+        typer.echo(event("answer", **to_json(answer)), nl=False)
+    elif as_json:
         _print_json(to_json(answer))
     else:
-        show_answer(answer, streamed=streaming)
+        show_answer(answer, streamed=stream)
     return 0
 
 
@@ -294,21 +387,64 @@ def personas(*, as_json: AsJson = False) -> int:
 def status(
     corpus: Corpus = None,
     *,
-    documents: Annotated[bool, typer.Option("--documents", help="List every document.")] = False,
+    documents: Annotated[bool, typer.Option("--documents", help="List every document, and every reason.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say what is indexed, what is set aside and why."""
-    from rag_assets.showing import show_status
+    """Say what is indexed, what is set aside and why, how far readers are behind, and what it cost."""
+    from rag_assets.dashboard import show_status, status_as_json
+    from rag_assets.run_history import last_runs
     from rag_assets.status import status_of
 
     settings = load_settings()
-    store = Store(settings.home)
+    store, home = Store(settings.home), _dagster_home(settings)
     found = [status_of(store, chosen) for chosen in _corpora(settings, corpus)]
+    runs = {one.corpus: last_runs(home, one.corpus, count=_RUNS_TOLD) for one in found}
     if as_json:
-        _print_json(_together({one.corpus: _status_report(one, documents=documents) for one in found}))
+        _print_json(together({one.corpus: status_as_json(one, runs[one.corpus], documents=documents) for one in found}))
     else:
-        show_status(found, documents=documents)
+        show_status(found, runs, documents=documents)
     return 0
+
+
+@app.command()
+def metrics(
+    *,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a file, all at once; by default standard output.")
+    ] = None,
+    serve: Annotated[
+        int | None, typer.Option(metavar="PORT", min=0, max=65_535, help="Serve /metrics until interrupted.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to serve on.")] = "127.0.0.1",
+) -> int:
+    """Print the figures of all corpora for Prometheus, write them to a file, or serve them."""
+    from rag_assets.monitoring.observing import Observer
+    from rag_assets.monitoring.serving import metrics_server
+
+    observer = Observer()
+    if serve is not None:
+        load_settings()  # one that is wrong is told at once
+        with metrics_server(observer.metrics, host=host, port=serve) as server, suppress(KeyboardInterrupt):
+            _complain(f"serving http://{host}:{server.server_port}/metrics", level=logging.INFO)
+            server.serve_forever()
+        return 0
+    text = observer.metrics()
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        _replace_file(output, text)
+    return 0
+
+
+def _replace_file(path: Path, text: str) -> None:
+    """Write `text` to `path` so that nobody ever reads half of it."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise RagAssetsError(f"{path}: cannot be written: {error.strerror}; name another file with --output") from None
 
 
 @app.command()
@@ -327,7 +463,7 @@ def versions(corpus: Corpus = None, *, as_json: AsJson = False) -> int:
             show_versions(chosen.name, found, kept)
         reports[chosen.name] = {"versions": [_version_report(one, kept=one.version in kept) for one in found]}
     if as_json:
-        _print_json(_together(reports))
+        _print_json(together(reports))
     return 0
 
 
@@ -393,7 +529,7 @@ def maintain(corpus: Corpus = None, *, as_json: AsJson = False) -> int:
         if not as_json:
             _print_maintained(chosen.name, report)
     if as_json:
-        _print_json(_together(reports))
+        _print_json(together(reports))
     return 0
 
 
@@ -421,6 +557,12 @@ def doctor(
             seen, left = [*seen, *examined.seen], [*left, *examined.left]
             if examined.ingested is not None:
                 ingests[one.name] = _ingest_report(examined.ingested)
+            if examined.ended_rollback is not None:
+                version = examined.ended_rollback
+                _complain(
+                    f"{one.name}: the rollback to version {version} has ended, readers see the newest version; to go back"
+                    f" again: rag-assets rollback --corpus {one.name} {version}"
+                )
     if as_json:
         mended = {"left": list(map(_finding_report, left)), "ingests": ingests} if fix else {}
         _print_json({"healthy": not left, "findings": list(map(_finding_report, seen)), **mended})
@@ -464,8 +606,8 @@ def purge(
         _print_json({"corpus": corpus, "purged": store.corpus_uri(corpus), "partitions": partitions})
     else:
         typer.echo(
-            f"{corpus}: its tables and {partitions:,} partitions are deleted; answers and vectors stay (rag-assets maintain"
-            " reclaims vectors that nobody uses)"
+            f"{corpus}: its tables and {counted(partitions, 'partition')} are deleted; answers and vectors stay (rag-assets"
+            " maintain reclaims vectors that nobody uses)"
         )
     return 0
 
@@ -490,7 +632,7 @@ def _doctor(settings: Settings, corpus: CorpusSettings, *, fix: bool) -> "Repair
 
         if fix:
             mended = repair(ingester)
-            return Repair([*seen, *mended.seen], mended.left, mended.ingested)
+            return replace(mended, seen=[*seen, *mended.seen])
         found = examine(ingester.instance, store, corpus)
         return Repair(found, found)
 
@@ -587,7 +729,7 @@ def draft_questions(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise QuestionError(f"{output}: cannot be written: {error.strerror}; name another file") from None
-    typer.echo(f'{output}: {len(drafts)} drafts; correct each, and take out its "draft": true')
+    typer.echo(f'{output}: {counted(len(drafts), "draft")}; correct each, and take out its "draft": true')
     return 0
 
 
@@ -684,6 +826,7 @@ def _dry_run(settings: Settings, corpus: CorpusSettings, *, confirm_deletions: b
         "scanned": found.scanned,
         "added": len(found.added),
         "changed": len(found.changed),
+        "remade": len(found.outdated),
         "removed": len(found.removed),
         "unchanged": found.unchanged,
         "failed": [
@@ -708,6 +851,7 @@ def _ingest_report(result: "IngestResult") -> dict[str, Any]:
         "scanned": found.scanned,
         "added": len(found.added),
         "changed": len(found.changed),
+        "remade": len(found.outdated),
         "removed": len(result.removed),
         "unchanged": found.unchanged,
         "failed": [{"document": d.document, "stage": d.stage, "reason": d.reason} for d in result.failed],
@@ -722,75 +866,27 @@ def _ingest_report(result: "IngestResult") -> dict[str, Any]:
     }
 
 
-def _status_report(one: "CorpusStatus", *, documents: bool) -> dict[str, Any]:
-    report: dict[str, Any] = {
-        "documents": dict(one.documents),
-        "chunks": one.chunks,
-        "vectors": one.vectors,
-        "index_version": one.index_version,
-        "generation": one.published_generation,
-        "configured_generation": one.generation,
-        "published_at": one.published_at.isoformat() if one.published_at else None,
-        "rolled_back_to": one.rolled_back_to,
-        "fragments": one.fragments,
-        "lag_seconds": one.lag_seconds,
-        "coverage": one.coverage,
-        "generation_progress": one.generation_progress,
-        "tokens": one.spent.tokens,
-        "cost_usd": round(one.spent.cost_usd, 6),
-        "failed": [{"document": d.document, "stage": d.stage, "reason": d.reason} for d in one.set_aside],
-        "withheld": one.withheld,
-        "problem": one.problem,
-    }
-    if documents:
-        report["by_document"] = [_document_report(known) for _, known in sorted(one.known.items())]
-    return report
+def _tell_ingest(corpus: str, report: dict[str, Any]) -> None:
+    from rag_assets.monitoring.events import event
 
-
-def _document_report(known: Any) -> dict[str, Any]:
-    values = asdict(known)
-    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
-
-
-def _together(reports: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """One corpus: its report. Several: numbers and lists summed up, with each report under `corpora`."""
-    if len(reports) == 1:
-        name, report = next(iter(reports.items()))
-        return {"corpus": name, **report}
-    total: dict[str, Any] = {}
-    for key in next(iter(reports.values())):
-        values = [report[key] for report in reports.values()]
-        if key == "documents":
-            total[key] = {status: sum(value[status] for value in values) for status in values[0]}
-        elif key in ("coverage", "generation_progress", "published_at"):
-            known = [value for value in values if value is not None]
-            total[key] = min(known) if known else None
-        elif key == "lag_seconds":
-            total[key] = max(values)
-        elif all(isinstance(value, bool) for value in values):
-            total[key] = any(values)
-        elif all(isinstance(value, list) for value in values):
-            total[key] = [item for value in values for item in value]
-        elif key not in ("index_version",) and all(isinstance(value, int | float) for value in values):
-            total[key] = sum(values)
-        else:
-            total[key] = values[0] if len(set(map(str, values))) == 1 else None
-    return {**total, "corpora": reports}
+    figures = {name: value for name, value in report.items() if isinstance(value, int | float)}
+    event("ingest_finished", f"{corpus} is ingested", {"corpus": corpus, **figures, "failed": len(report["failed"])})
 
 
 def _print_report(corpus: str, report: dict[str, Any]) -> None:
     verb = "would be " if report.get("dry_run") else ""
+    remade = f", {report['remade']:,} {verb}made again with another configuration" if report["remade"] else ""
     typer.echo(
-        f"{corpus}: {report['scanned']:,} documents scanned; {report['added']:,} {verb}added, {report['changed']:,}"
-        f" {verb}changed, {report['removed']:,} {verb}removed, {report['unchanged']:,} unchanged,"
-        f" {len(report['failed']):,} set aside"
+        f"{corpus}: {counted(report['scanned'], 'document')} scanned; {report['added']:,} {verb}added,"
+        f" {report['changed'] - report['remade']:,} {verb}changed{remade}, {report['removed']:,} {verb}removed,"
+        f" {report['unchanged']:,} unchanged, {len(report['failed']):,} set aside"
     )
     if not report["scanned"] and not report["withheld"]:
         _complain(f"{corpus}: no file of its source is included; look at corpora.{corpus}.source and .include")
     if report["added"] or report["changed"]:
         typer.echo(
-            f"{corpus}: {report['chunks']:,} chunks; {report['texts_embedded']:,} texts {verb}embedded"
-            f" ({report['tokens']:,} tokens{_price(report['cost_usd'])}), {report['texts_reused']:,} {verb}reused;"
+            f"{corpus}: {counted(report['chunks'], 'chunk')}; {counted(report['texts_embedded'], 'text')} {verb}embedded"
+            f" ({counted(report['tokens'], 'token')}{_price(report['cost_usd'])}), {report['texts_reused']:,} {verb}reused;"
             f" {report['seconds']:.1f} s"
         )
     if report.get("over_budget"):
@@ -808,9 +904,9 @@ def _print_report(corpus: str, report: dict[str, Any]) -> None:
 
 def _print_reindexed(corpus: str, report: dict[str, Any]) -> None:
     typer.echo(
-        f"{corpus}: {report['remade']:,} of {report['chosen']:,} documents made again, {report['current']:,} left alone;"
-        f" {report['chunks']:,} chunks; {report['texts_embedded']:,} texts embedded"
-        f" ({report['tokens']:,} tokens{_price(report['cost_usd'])}), {report['texts_reused']:,} reused;"
+        f"{corpus}: {report['remade']:,} of {counted(report['chosen'], 'document')} made again, {report['current']:,} left"
+        f" alone; {counted(report['chunks'], 'chunk')}; {counted(report['texts_embedded'], 'text')} embedded"
+        f" ({counted(report['tokens'], 'token')}{_price(report['cost_usd'])}), {report['texts_reused']:,} reused;"
         f" {report['seconds']:.1f} s"
     )
     if report["waiting"]:
@@ -819,22 +915,25 @@ def _print_reindexed(corpus: str, report: dict[str, Any]) -> None:
         _complain(f"{failed['document']} is set aside ({failed['stage']}): {failed['reason']}")
     for batch in report["failed_batches"]:
         _complain(
-            f"batch {batch['batch']} failed ({batch['documents']:,} documents, {batch['first']} to {batch['last']}):"
-            f" {batch['reason']}"
+            f"batch {batch['batch']} failed ({counted(batch['documents'], 'document')}, {batch['first']} to"
+            f" {batch['last']}): {batch['reason']}"
         )
     if report["stopped"]:
         _complain(
-            f"{corpus}: the batches after it would fail as well and were not begun; {report['left']:,} documents left"
+            f"{corpus}: the batches after it would fail as well and were not begun;"
+            f" {counted(report['left'], 'document')} left"
         )
 
 
 def _print_maintained(corpus: str, report: dict[str, Any]) -> None:
-    mebibyte = 1024 * 1024
+    before, after = (
+        (report[f"bytes_{when}"] + report[f"vector_bytes_{when}"]) / (1024 * 1024) for when in ("before", "after")
+    )
     typer.echo(
-        f"{corpus}: {report['rows']:,} rows; {report['bytes_before'] / mebibyte:,.1f} MiB before,"
-        f" {report['bytes_after'] / mebibyte:,.1f} MiB after; {len(report['versions_dropped']):,} versions and"
-        f" {len(report['generations_reclaimed']):,} generations dropped; {report['vectors_deleted']:,} vectors deleted,"
-        f" {report['vectors_unneeded']:,} not needed now"
+        f"{corpus}: {counted(report['rows'], 'row')}; {before:,.1f} MiB before, {after:,.1f} MiB after;"
+        f" {counted(len(report['versions_dropped']), 'version')} and"
+        f" {counted(len(report['generations_reclaimed']), 'generation')} dropped;"
+        f" {counted(report['vectors_deleted'], 'vector')} deleted, {report['vectors_unneeded']:,} not needed now"
     )
     if report["problem"]:
         _complain(report["problem"])
@@ -850,17 +949,22 @@ def _print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
 
 
-def _complain(line: str, *, to: TextIO | None = None) -> None:
-    """One line on stderr, without characters that could command the terminal."""
+def _complain(line: str, *, to: TextIO | None = None, level: int = logging.WARNING) -> None:
+    """One line on stderr, without characters that could command the terminal; a record of that level where JSON is asked
+    for."""
     from rag_assets.showing import visible
 
-    typer.echo(f"rag-assets: {visible(' '.join(line.split()))}", file=to or sys.stderr)
+    text = visible(" ".join(line.split()))
+    if logs.writes_json():
+        _log.log(level, "%s", text)
+    else:
+        typer.echo(f"rag-assets: {text}", file=to or sys.stderr)
 
 
 def _fail(message: str) -> None:
     """End with status 1. A configuration may hold several problems, each on a line."""
     for line in message.splitlines():
-        _complain(line)
+        _complain(line, level=logging.ERROR)
     sys.exit(1)
 
 

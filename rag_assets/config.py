@@ -7,6 +7,7 @@ settings name the environment variable that holds them.
 
 import difflib
 import functools
+import logging
 import os
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -33,20 +34,27 @@ from rag_assets.plugins import Section, load_plugin, plugin_names
 from rag_assets.reading.formats import INCLUDE
 from rag_assets.reading.sources.addresses import canonical_url
 from rag_assets.reading.sources.schemes import credentials_of, scheme_of
+from rag_assets.retrieving.filters import parse_filters
 
 CONFIG_FILE = "corpora.yaml"
+_log = logging.getLogger(__name__)
 _PACKAGE_PARENT = Path(__file__).resolve().parent.parent
 _CORPUS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _SECRET = re.compile(r"secret|passw|token|key|credential|connection_string", re.IGNORECASE)
 _PLUGIN_SECRET = re.compile(r"secret|passw|(api|access)_?key$|(access|auth)_?token$|credential", re.IGNORECASE)
 _PASSWORD = re.compile(r"[^:/]+://[^/@]*:[^/@]*@")
 
+_FOLDERS = ("folder", "prompts")
 _CHARACTERS_PER_TOKEN = 4
+
+MAX_NEIGHBOURS = 20
+"""How many chunks before and after a passage an answer may read at most."""
 
 MAX_BYTES = 200_000_000
 """The largest document that is read, unless the corpus says otherwise."""
 
 PositiveInt = Annotated[int, Field(ge=1)]
+Candidates = Annotated[int, Field(ge=1, le=1000)]
 
 
 class _Settings(BaseModel):
@@ -258,10 +266,9 @@ class ExtractiveGeneration(_Settings):
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
 
 
-class OpenAIGeneration(ServerSettings):
-    """Any server that speaks OpenAI's chat protocol."""
+class ChatSettings(ServerSettings):
+    """A model behind a server that speaks OpenAI's chat protocol."""
 
-    provider: Literal["openai"]
     model: str = "gpt-4o-mini"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     max_answer_tokens: PositiveInt = 800
@@ -272,26 +279,149 @@ class OpenAIGeneration(ServerSettings):
     usd_per_million_output_tokens: Annotated[float, Field(ge=0)] | None = None
 
 
-class RerankSettings(_Settings):
-    """A second opinion on the order of the passages that retrieval found."""
+class OpenAIGeneration(ChatSettings):
+    """Any server that speaks OpenAI's chat protocol. `prompts` is a folder that replaces some of the package's."""
+
+    provider: Literal["openai"]
+    prompts: Annotated[str, Field(min_length=1)] | None = None
+
+
+class NoRerank(_Settings):
+    """The order in which retrieval found the passages."""
 
     provider: Literal["none"] = "none"
 
 
+class LateInteractionRerank(_Settings):
+    """The embedded default: the embedded model compares word pieces of question and passage."""
+
+    provider: Literal["late_interaction"] = "late_interaction"
+    threads: PositiveInt | None = None
+    candidates: Candidates = 20
+    timeout_seconds: Annotated[float, Field(gt=0)] = 20.0
+
+
+class CrossEncoderRerank(_Settings):
+    """A cross-encoder in ONNX format on this machine's CPU: it reads question and passage together. `file` is by default
+    `model.onnx`, or `onnx/model.onnx`."""
+
+    provider: Literal["cross_encoder"]
+    folder: str | None = None
+    model: str | None = None
+    revision: str | None = None
+    file: str | None = None
+    max_tokens: Annotated[int, Field(ge=16)] = 512
+    scores: Literal["sigmoid", "logit"] = "sigmoid"
+    threads: PositiveInt | None = None
+    candidates: Candidates = 30
+    timeout_seconds: Annotated[float, Field(gt=0)] = 20.0
+
+    @model_validator(mode="after")
+    def _names_one_model(self) -> Self:
+        if (self.model is None) == (self.folder is None):
+            raise ValueError("needs one of folder, a model of this machine, and model, a name on the hub")
+        return self
+
+
+class HttpRerank(ServerSettings):
+    """A server with a rerank endpoint, `base_url` + `/rerank`. `timeout_seconds` bounds all attempts together."""
+
+    provider: Literal["http"]
+    base_url: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    api: Literal["cohere", "tei"] = "cohere"
+    model: str | None = None
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "RERANK_API_KEY"
+    candidates: Candidates = 30
+    max_documents_per_request: PositiveInt = 100
+    timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    longest_wait_seconds: Annotated[float, Field(gt=0)] = 5.0
+    usd_per_million_tokens: Annotated[float, Field(ge=0)] | None = None
+    usd_per_thousand_searches: Annotated[float, Field(ge=0)] | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _path_is_added(cls, value: str) -> str:
+        return value.rstrip("/").removesuffix("/rerank")
+
+    @model_validator(mode="after")
+    def _names_a_model(self) -> Self:
+        if self.api == "cohere" and self.model is None:
+            raise ValueError(
+                "needs model, the model's name at the server; only api tei has one model and takes no name"
+            )
+        return self
+
+
+class LLMRerank(ChatSettings):
+    """A chat model that is asked for the order. `timeout_seconds` bounds all attempts together."""
+
+    provider: Literal["llm"]
+    candidates: Candidates = 20
+    timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    longest_wait_seconds: Annotated[float, Field(gt=0)] = 10.0
+
+
+class PluginRerank(PluginProvider):
+    """A reranker that another package brings, with the keys that it defines and those that all rerankers have."""
+
+    candidates: Candidates = 30
+    timeout_seconds: Annotated[float, Field(gt=0)] = 20.0
+
+
+class FusionWeights(_Settings):
+    """How much each search counts when their rankings are fused."""
+
+    vector: Annotated[float, Field(ge=0)] = 1.0
+    text: Annotated[float, Field(ge=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _one_counts(self) -> Self:
+        if not self.vector and not self.text:
+            raise ValueError("vector and text are both 0, so that nothing is found; give one of them a weight")
+        return self
+
+
 class RetrievalSettings(_Settings):
-    """How passages are found. `candidates` are taken from each of vector and full-text search before fusion."""
+    """How passages are found. `candidates` are taken from each of vector and full-text search before fusion.
+
+    `filters` hold for every question, unless it has one on the same field. Passages that share `collapse` of their words
+    become one; `diversity` weighs how unlike each other they are against how relevant. An answer reads `neighbours` chunks
+    before and after each.
+    """
 
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     top_k: Annotated[int, Field(ge=1, le=1000)] = 5
     candidates: Annotated[int, Field(ge=1, le=10_000)] = 100
+    weights: FusionWeights = FusionWeights()
+    rrf_k: Annotated[int, Field(ge=1, le=1000)] = 60
+    filters: Sequence[str] = ()
+    collapse: Annotated[float, Field(ge=0.5, le=1)] | None = None
+    diversity: Annotated[float, Field(ge=0, le=1)] = 0.0
+    neighbours: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 1
+
+    @field_validator("filters")
+    @classmethod
+    def _filters_can_be_read(cls, value: Sequence[str]) -> Sequence[str]:
+        try:
+            parse_filters(value)
+        except QuestionError as error:
+            raise ValueError(str(error)) from None
+        return value
 
 
-def _provider_of(value: object) -> str | None:
-    """Whose settings `value` are: a provider of ours, or `plugin`; None where it does not say."""
-    provider = value.get("provider") if isinstance(value, Mapping) else getattr(value, "provider", None)
-    if not isinstance(provider, str):
-        return None
-    return provider if provider in _BUILT_IN and not isinstance(value, PluginProvider) else "plugin"
+def _whose(section: Section) -> Discriminator:
+    """Tells whose settings those of `section` are: a provider of ours, or `plugin`; None where they do not say."""
+
+    def provider_of(value: object) -> str | None:
+        provider = value.get("provider") if isinstance(value, Mapping) else getattr(value, "provider", None)
+        if not isinstance(provider, str):
+            return None
+        built_in = provider in _tags(CorpusSettings, section)
+        return provider if built_in and not isinstance(value, PluginProvider) else "plugin"
+
+    return Discriminator(provider_of)
 
 
 EmbeddingSettings = Annotated[
@@ -302,13 +432,22 @@ EmbeddingSettings = Annotated[
     | Annotated[MultilingualEmbedding, Tag("multilingual")]
     | Annotated[SentenceTransformersEmbedding, Tag("sentence_transformers")]
     | Annotated[PluginProvider, Tag("plugin")],
-    Discriminator(_provider_of),
+    _whose("embedding"),
 ]
 GenerationSettings = Annotated[
     Annotated[ExtractiveGeneration, Tag("extractive")]
     | Annotated[OpenAIGeneration, Tag("openai")]
     | Annotated[PluginProvider, Tag("plugin")],
-    Discriminator(_provider_of),
+    _whose("generation"),
+]
+RerankSettings = Annotated[
+    Annotated[NoRerank, Tag("none")]
+    | Annotated[LateInteractionRerank, Tag("late_interaction")]
+    | Annotated[CrossEncoderRerank, Tag("cross_encoder")]
+    | Annotated[HttpRerank, Tag("http")]
+    | Annotated[LLMRerank, Tag("llm")]
+    | Annotated[PluginRerank, Tag("plugin")],
+    _whose("rerank"),
 ]
 
 
@@ -371,7 +510,31 @@ class EvaluationSettings(_Settings):
     answers: bool = True
     sample: PositiveInt | None = None
     max_drop: Annotated[float, Field(ge=0, le=1)] = 0.05
+    min_answer_rate: Annotated[float, Field(ge=0, le=1)] = 0.5
     block: bool = False
+
+
+class HealthSettings(_Settings):
+    """What the checks of a corpus let pass, and how much they look at.
+
+    `max_lag_seconds` is how long a change may take to become searchable: by default an hour, or four scans where that is
+    longer. `sample` is how many documents have their rows compared, all where it is None; `probe_texts` how many texts are
+    embedded once more, to see whether the model is still the same.
+    """
+
+    max_lag_seconds: Annotated[float, Field(gt=0)] | None = None
+    max_error_rate: Annotated[float, Field(ge=0, le=1)] = 0.1
+    sample: PositiveInt | None = None
+    probe_texts: Annotated[int, Field(ge=0, le=100)] = 3
+
+
+class NotifySettings(_Settings):
+    """Where failures are told: the environment variable that holds the address of a webhook, which is a secret."""
+
+    webhook_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
+    max_retries: Annotated[int, Field(ge=0, le=10)] = 2
+    first_wait_seconds: Annotated[float, Field(gt=0)] = 0.5
 
 
 class ChatPrice(_Settings):
@@ -407,12 +570,14 @@ class CorpusSettings(_Settings):
     embedding: EmbeddingSettings = LocalEmbedding()
     embed_template: str | None = None
     generation: GenerationSettings = ExtractiveGeneration()
-    rerank: RerankSettings = RerankSettings()
+    rerank: RerankSettings = NoRerank()
     retrieval: RetrievalSettings = RetrievalSettings()
     write: WriteSettings = WriteSettings()
     retention: RetentionSettings = RetentionSettings()
     evaluation: EvaluationSettings | None = None
+    health: HealthSettings = HealthSettings()
     max_cost_per_run: Annotated[float, Field(ge=0)] | None = None
+    budget_per_month: Annotated[float, Field(ge=0)] | None = None
     owners: Sequence[Annotated[str, Field(pattern=r"^(team:\S+|[^@\s]+@[^@\s]+\.[^@\s]+)$")]] = ()
 
     @model_validator(mode="before")
@@ -424,6 +589,13 @@ class CorpusSettings(_Settings):
         if not isinstance(source, WebSettings):
             return values
         return {"scan_seconds": 3600, **values, "source": source}
+
+    @model_validator(mode="after")
+    def _reranks_in_the_embedded_model(self) -> Self:
+        """Unless it is set: where the index uses the embedded model, there is a reranker that needs nothing else."""
+        if "rerank" not in self.model_fields_set and isinstance(self.embedding, LocalEmbedding):
+            object.__setattr__(self, "rerank", LateInteractionRerank())
+        return self
 
     @field_validator("source")
     @classmethod
@@ -541,6 +713,7 @@ class Settings(_Settings):
     home: str
     corpora: dict[str, CorpusSettings]
     personas: Path | None = None
+    notify: NotifySettings | None = None
 
     def corpus(self, name: str | None) -> CorpusSettings:
         """The corpus called `name`; the first one for None. An unknown name is a `QuestionError` that lists the known."""
@@ -556,7 +729,8 @@ class Settings(_Settings):
 
 def config_path() -> Path:
     """The configuration in force: `RAG_ASSETS_CONFIG`, else the nearest `corpora.yaml` at or above the working folder,
-    else the one beside the package."""
+    else the one beside the package, that of a checkout, and a log line names it. Raises `ConfigError` where there is none.
+    """
     named = os.environ.get("RAG_ASSETS_CONFIG")
     if named:
         return _expanded(named).absolute()
@@ -564,7 +738,20 @@ def config_path() -> Path:
     for folder in (here, *here.parents):
         if (folder / CONFIG_FILE).is_file():
             return folder / CONFIG_FILE
-    return _PACKAGE_PARENT / CONFIG_FILE
+    beside = _PACKAGE_PARENT / CONFIG_FILE
+    if not beside.is_file():
+        raise ConfigError(
+            f"there is no {CONFIG_FILE} in {here} or above it; write one with: rag-assets init FOLDER, or name one with"
+            " RAG_ASSETS_CONFIG"
+        )
+    _tell_of(beside, here)
+    return beside
+
+
+@functools.cache
+def _tell_of(path: Path, here: Path) -> None:
+    """Say once that a file is in force that whoever stands in `here` may not think of."""
+    _log.warning("there is no %s in %s or above it; %s is used", CONFIG_FILE, here, path)
 
 
 def load_settings(path: Path | None = None) -> Settings:
@@ -580,13 +767,19 @@ def load_settings(path: Path | None = None) -> Settings:
         raise ConfigError(
             f"{path}: must hold a mapping 'corpora' with at least one corpus, such as: corpora: {{docs: {{source: docs/}}}}"
         )
-    unknown = sorted(str(key) for key in raw if key not in ("corpora", "personas", "prices"))
+    unknown = sorted(str(key) for key in raw if key not in ("corpora", "notify", "personas", "prices"))
     if unknown:
-        raise ConfigError(f"{path}: {unknown[0]}: unknown key; allowed: corpora, personas, prices")
+        raise ConfigError(f"{path}: {unknown[0]}: unknown key; allowed: corpora, notify, personas, prices")
     prices = _load_prices(path, raw.get("prices", {}))
     corpora = {str(name): _priced(_load_corpus(path, str(name), body), prices) for name, body in raw["corpora"].items()}
     _refuse_equal_up_to_case(path, corpora)
-    return Settings(path=path, home=_home(path), corpora=corpora, personas=_load_personas(path, raw.get("personas")))
+    return Settings(
+        path=path,
+        home=_home(path),
+        corpora=corpora,
+        personas=_load_personas(path, raw.get("personas")),
+        notify=_load_notify(path, raw.get("notify")),
+    )
 
 
 def read_yaml(path: Path) -> object:
@@ -653,6 +846,20 @@ def _load_prices(path: Path, body: object) -> Prices:
         raise ConfigError("\n".join(explain(path, "prices", error, Prices))) from None
 
 
+def _load_notify(path: Path, body: object) -> NotifySettings | None:
+    if body is None:
+        return None
+    if not isinstance(body, dict):
+        raise ConfigError(
+            f"{path}: notify: must be a mapping that names the variable with the address, such as: notify: {{webhook_env:"
+            " SLACK_WEBHOOK_URL}"
+        )
+    try:
+        return NotifySettings.model_validate(body)
+    except ValidationError as error:
+        raise ConfigError("\n".join(explain(path, "notify", error, NotifySettings))) from None
+
+
 def _load_personas(path: Path, folder: object) -> Path | None:
     if folder is None:
         return None
@@ -663,20 +870,29 @@ def _load_personas(path: Path, folder: object) -> Path | None:
 
 def _priced(corpus: CorpusSettings, prices: Prices) -> CorpusSettings:
     """`corpus` with the prices of its models, where the table has them and the corpus says none itself."""
-    embedding, generation = corpus.embedding, corpus.generation
+    embedding = corpus.embedding
     if isinstance(embedding, OpenAIEmbedding) and embedding.usd_per_million_tokens is None:
         price = prices.embedding.get(embedding.model)
         embedding = embedding.model_copy(update={"usd_per_million_tokens": price})
-    if isinstance(generation, OpenAIGeneration) and generation.model in prices.generation:
-        listed = prices.generation[generation.model]
-        told = (generation.usd_per_million_input_tokens, generation.usd_per_million_output_tokens)
-        generation = generation.model_copy(
-            update={
-                "usd_per_million_input_tokens": listed.input if told[0] is None else told[0],
-                "usd_per_million_output_tokens": listed.output if told[1] is None else told[1],
-            }
-        )
-    return corpus.model_copy(update={"embedding": embedding, "generation": generation})
+    chats = {
+        section: _priced_chat(settings, prices)
+        for section, settings in (("generation", corpus.generation), ("rerank", corpus.rerank))
+        if isinstance(settings, ChatSettings)
+    }
+    return corpus.model_copy(update={"embedding": embedding, **chats})
+
+
+def _priced_chat(chat: ChatSettings, prices: Prices) -> ChatSettings:
+    listed = prices.generation.get(chat.model)
+    if listed is None:
+        return chat
+    told = (chat.usd_per_million_input_tokens, chat.usd_per_million_output_tokens)
+    return chat.model_copy(
+        update={
+            "usd_per_million_input_tokens": listed.input if told[0] is None else told[0],
+            "usd_per_million_output_tokens": listed.output if told[1] is None else told[1],
+        }
+    )
 
 
 def _load_source(path: Path, key: str, source: object) -> str | WebSettings:
@@ -709,7 +925,7 @@ def _load_provider(path: Path, key: str, section: Section, written: object) -> o
     provider = written.get("provider")
     built_in = _tags(CorpusSettings, section)
     if provider in built_in:
-        return {name: _absolute(path, value) if name == "folder" else value for name, value in written.items()}
+        return {name: _absolute(path, value) if name in _FOLDERS else value for name, value in written.items()}
     if provider not in plugin_names(section):
         said = "is required" if "provider" not in written else f"{provider!r} is not allowed"
         plugins = plugin_names(section)
@@ -719,9 +935,10 @@ def _load_provider(path: Path, key: str, section: Section, written: object) -> o
         raise ConfigError(
             f"{path}: {key}.provider: {said}; {hint}: {', '.join(map(repr, built_in))}; of plugins: {brought}"
         )
-    checked_by: type[BaseModel] = PluginProvider
+    made = PluginRerank if section == "rerank" else PluginProvider
+    checked_by: type[BaseModel] = made
     try:
-        settings = PluginProvider.model_validate(written)
+        settings = made.model_validate(written)
         plugin = load_plugin(section, provider)
         checked_by = plugin.settings
         plugin.check(settings.keys)
@@ -779,8 +996,9 @@ def explain(path: Path, where: str, error: ValidationError, root: type[BaseModel
                 yield f"{path}: {key}: {value!r} is not allowed; it is a list, such as: [{value!r}]"
             case "missing":
                 yield f"{path}: {key}: is required"
-            case "string_pattern_mismatch" if keys[-1] == "api_key_env":  # a key that was pasted here is not repeated
-                yield f"{path}: {key}: must be the name of an environment variable that holds the key, not the key"
+            case "string_pattern_mismatch" if keys[-1] in _SECRETS_BY_NAME:  # one that was pasted here is not repeated
+                secret = _SECRETS_BY_NAME[keys[-1]]
+                yield f"{path}: {key}: must be the name of an environment variable that holds the {secret}, not the {secret}"
             case "string_pattern_mismatch":
                 expected = next((_PATTERNS[name] for name in reversed(keys[-2:]) if name in _PATTERNS), problem["msg"])
                 yield f"{path}: {key}: {value!r} is not allowed; allowed: {expected}"
@@ -790,6 +1008,7 @@ def explain(path: Path, where: str, error: ValidationError, root: type[BaseModel
                 yield f"{path}: {key}: {value!r} is not allowed; {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
+_SECRETS_BY_NAME = {"api_key_env": "key", "webhook_env": "address"}
 _PATTERNS = {
     "api_key_header": "the name of an HTTP header, such as api-key",
     "base_url": "an address such as http://127.0.0.1:11434/v1",
@@ -834,6 +1053,3 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from _models(part)
-
-
-_BUILT_IN = frozenset(tag for section in get_args(Section) for tag in _tags(CorpusSettings, section))

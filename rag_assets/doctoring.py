@@ -4,7 +4,7 @@ Looking changes nothing; `mending.py` mends. What belongs to a Dagster instance 
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -85,11 +85,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Repair:
-    """`seen` was found before or while mending, `left` is what remains, `ingested` the ingest at the end, if any."""
+    """`seen` was found before or while mending, `left` is what remains, `ingested` the ingest at the end, if any.
+    `ended_rollback` is the version that a person had gone back to, and that the ingest left."""
 
     seen: Sequence[Finding]
     left: Sequence[Finding]
     ingested: IngestResult | None = None
+    ended_rollback: int | None = None
 
 
 def fix_command(corpus: str | None) -> str:
@@ -102,7 +104,7 @@ def diagnose_home(store: Store, settings: Settings) -> list[Finding]:
 
     A home that cannot be written to is the only finding: nothing else can be looked at.
     """
-    problem = _why_not_writable(store)
+    problem = why_not_writable(store)
     if problem:
         what = f"{store.home} cannot be written to: {problem}"
         remedy = "correct its permissions, free space, or name another folder with RAG_ASSETS_HOME"
@@ -115,7 +117,7 @@ def diagnose_home(store: Store, settings: Settings) -> list[Finding]:
     return found
 
 
-def _why_not_writable(store: Store) -> str | None:
+def why_not_writable(store: Store) -> str | None:
     """None for an object store: it is tried by whoever writes."""
     home = Path(store.home)
     if store.locks is None or not home.exists():
@@ -130,7 +132,7 @@ def _why_not_writable(store: Store) -> str | None:
 def diagnose(store: Store, corpus: CorpusSettings) -> list[Finding]:
     """What is wrong with the source and the tables of `corpus`.
 
-    Every row is read. While a table is damaged, what the tables tell of each other is not compared.
+    Every row is read. What a damaged table would tell is not compared with the others.
     """
     found = []
     try:
@@ -140,7 +142,8 @@ def diagnose(store: Store, corpus: CorpusSettings) -> list[Finding]:
     if store.locks is not None and not Path(store.home).exists():
         return found
     with store.lock(publish_lock(corpus.name)):
-        return found + (_damaged_tables(store, corpus) or _compare(store, corpus))
+        damaged = _damaged_tables(store, corpus)
+        return found + damaged + _compare(store, corpus, {one.name for one in damaged})
 
 
 def diagnose_dagster_home(home: Path, store: Store, corpus: CorpusSettings) -> list[Finding]:
@@ -204,31 +207,39 @@ def _has_version(table: Table, version: int) -> bool:
     return version in {one["version"] for one in table.open().versions()}
 
 
-def _compare(store: Store, corpus: CorpusSettings) -> list[Finding]:
-    """What is wrong between tables that can all be read."""
+def _compare(store: Store, corpus: CorpusSettings, damaged: Collection[str | None]) -> list[Finding]:
+    """What is wrong between the tables that can be read. All are compared with the documents, by way of the pointer; chunks
+    and vectors may be among the `damaged`."""
+    if not {"chunks", "vectors"}.issuperset(damaged):
+        return []
     name, generation = corpus.name, generation_of(corpus)
     index = store.index(name, generation.id, dimensions=1)
     columns = ["document", "text_hash", "status", "generation", "chunks"]
     expected = expected_rows(store.documents(name).read(columns), generation.id)
-    cut, rows = (table.read(list(ROW_COLUMNS)).combine_chunks() for table in (store.chunks(name), index))
+    rows = index.read(list(ROW_COLUMNS)).combine_chunks()
     latest = latest_publication(store, name)
     found = _look_at_documents(name, expected, rows, latest, generation.id)
     if any(one.kind == "documents_lost" for one in found):
         return found  # what else is known of documents, such as their titles, comes back with them
-    found += [
-        *_disagreeing(name, "rows in chunks and none in documents", without_document(expected, cut), again=False),
-        *_look_at_rows(name, "chunks", expected, cut),
-        *_look_at_rows(name, "index", expected, rows),
-    ]
-    if not found:
-        found += _disagreeing(name, "other chunks in the index than in chunks", other_chunks(expected, cut, rows))
-    found += _look_at_vectors(store, corpus, expected)
+    if "chunks" in damaged:
+        found += _look_at_rows(name, "index", expected, rows)
+    else:
+        cut = store.chunks(name).read(list(ROW_COLUMNS)).combine_chunks()
+        found += [
+            *_disagreeing(name, "rows in chunks and none in documents", without_document(expected, cut), again=False),
+            *_look_at_rows(name, "chunks", expected, cut),
+            *_look_at_rows(name, "index", expected, rows),
+        ]
+        if not found:
+            found += _disagreeing(name, "other chunks in the index than in chunks", other_chunks(expected, cut, rows))
+    if not damaged:
+        found += _look_at_vectors(store, corpus, expected)
     if rows.num_rows:
         problem = why_unsearchable(index)
         what = f"a search index cannot be read ({problem}); it is made again from the rows"
         found += [Finding("search_index_damaged", name, what, fix_command(name))] if problem else []
     found += _look_at_pointer(store, corpus, latest)
-    if not found and publication_is_due(store, corpus):
+    if not found and not damaged and publication_is_due(store, corpus):
         what = "the index holds something that readers do not see"
         found.append(Finding("not_published", name, what, f"rag-assets ingest {name}"))
     return found

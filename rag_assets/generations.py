@@ -13,7 +13,7 @@ from rag_assets.fingerprints import fingerprint
 from rag_assets.reading.documents import READER_VERSION
 
 # Raised when the rows of the index gain or lose meaning, so that every document is indexed again (nothing is re-embedded).
-INDEX_VERSION = "2"
+INDEX_VERSION = "3"
 
 
 @dataclass(frozen=True)

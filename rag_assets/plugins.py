@@ -1,5 +1,5 @@
-"""Providers that other packages bring: the entry points of the groups `rag_assets.embedding_providers` and
-`rag_assets.generation_providers`.
+"""Providers that other packages bring: the entry points of the groups `rag_assets.embedding_providers`,
+`rag_assets.generation_providers` and `rag_assets.rerank_providers`.
 
 The name of an entry point is what `provider` says in `corpora.yaml`, its value a `ProviderPlugin`. Here belongs how one
 is found and how its keys are checked; what it makes is used like a provider of ours.
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from rag_assets.errors import ProviderError
 
-Section = Literal["embedding", "generation"]
+Section = Literal["embedding", "generation", "rerank"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class ProviderPlugin:
     """What an entry point names: the keys that its section may hold, and what makes the provider of them.
 
     `settings` is a pydantic model of every key but `provider`; a key that it does not have is refused. `make` gets an
-    instance of it and returns an `EmbeddingProvider` or a `Generator`. It is called often, also only to ask for the
-    identity, so a model is loaded and a client made at the first text.
+    instance of it and returns an `EmbeddingProvider`, a `Generator` or a `Reranker`. It is called often, also only to ask
+    for the identity, so a model is loaded and a client made at the first text.
     """
 
     settings: type[BaseModel]

@@ -94,11 +94,24 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a passage stands that says nearly the same as another one."""
+
+    document: str
+    chunk_id: str
+    start_line: int
+    end_line: int
+    corpus: str = ""
+
+
+@dataclass(frozen=True)
 class Passage:
     """An index row that a search found.
 
-    `score` orders the results (higher is better; its scale depends on the search mode and reranker). `similarity` is
-    the cosine to the question in the index's own model, None where only full text found the row.
+    `score` orders the results (higher is better; its scale depends on the search mode and the reranker). `similarity` is
+    the cosine to the question in the index's own model, None where only full text found the row; `text_score` is BM25, None
+    where only vectors found it. `also_in` are passages
+    that say nearly the same, where those are collapsed.
     """
 
     chunk_id: str
@@ -114,11 +127,18 @@ class Passage:
     end_line: int
     score: float
     similarity: float | None = None
+    text_score: float | None = None
     start_page: int | None = None
     end_page: int | None = None
     parent_chunk_id: str | None = None
     parent: Parent | None = None
     corpus: str = ""
+    also_in: Sequence[Place] = ()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells it from every other passage: corpus and chunk id."""
+        return self.corpus, self.chunk_id
 
 
 @dataclass(frozen=True)
@@ -139,6 +159,15 @@ class Citation:
     start_page: int | None = None
     end_page: int | None = None
     corpus: str = ""
+    also_in: Sequence[Place] = ()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An earlier question of a conversation, in the form that stands alone where that is known, and its answer."""
+
+    question: str
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -149,6 +178,13 @@ class Usage:
     completion_tokens: int = 0
     cost_usd: float = 0.0
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost_usd + other.cost_usd,
+        )
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -157,7 +193,12 @@ class Answer:
     `prompt_version` says which prompts a model was sent, None where none was. `fingerprint` is the same for two answers
     that were made from the same: question, passages, prompts, persona, model and settings. Of several corpora, `corpus`
     holds the names, `index_version` is that of the first, and `index_versions` has them all; documents and chunks are
-    summed up.
+    summed up. `reranker` is what put the passages in order, with eight digits of all that decides its scores; None where
+    they are in fused order.
+
+    `question` is as it was asked; `standalone_question` is what was searched for in its place, where a follow-up was
+    rewritten, and `continues` the run id of the answer that it follows. `markers_removed` counts the markers that pointed
+    at no passage, `quotations_unfounded` the quotations that no cited passage holds.
     """
 
     question: str
@@ -179,6 +220,11 @@ class Answer:
     prompt_version: str | None = None
     fingerprint: str | None = None
     index_versions: Mapping[str, int] = field(default_factory=dict)
+    reranker: str | None = None
+    standalone_question: str | None = None
+    continues: str | None = None
+    markers_removed: int = 0
+    quotations_unfounded: int = 0
 
     @property
     def num_sources(self) -> int:
@@ -273,6 +319,7 @@ DOCUMENTS = pa.schema(
         ("modified_ns", pa.int64()),
         ("revision", pa.string()),
         ("read_at", _TIME),
+        ("text_since", _TIME),
         ("reader", pa.string()),
         ("status", pa.string()),
         ("stage", pa.string()),
@@ -357,7 +404,17 @@ _CITATION = pa.struct(
     ]
 )
 
-# The corpus of each citation is beside them: a column inside `citations` cannot be added to a table that is there.
+_PLACE = pa.struct(
+    [
+        ("document", pa.string()),
+        ("chunk_id", pa.string()),
+        ("start_line", pa.int32()),
+        ("end_line", pa.int32()),
+        ("corpus", pa.string()),
+    ]
+)
+
+# What came to a citation later is beside them: a column inside `citations` cannot be added to a table that is there.
 ANSWERS = pa.schema(
     [
         ("asked_at", _TIME),
@@ -384,6 +441,12 @@ ANSWERS = pa.schema(
         ("fingerprint", pa.string()),
         ("index_versions", pa.string()),
         ("citation_corpora", pa.list_(pa.string())),
+        ("citation_also_in", pa.list_(pa.list_(_PLACE))),
+        ("reranker", pa.string()),
+        ("standalone_question", pa.string()),
+        ("continues", pa.string()),
+        ("markers_removed", pa.int32()),
+        ("quotations_unfounded", pa.int32()),
     ]
 )
 
@@ -444,6 +507,40 @@ EVALUATIONS = pa.schema(
 )
 
 
+HEALTH = pa.schema(
+    [
+        ("measured_at", _TIME),
+        ("corpus", pa.string()),
+        ("run_id", pa.string()),
+        ("index_version", pa.int64()),
+        ("generation", pa.string()),
+        ("documents", pa.int64()),
+        ("lag_p50_seconds", pa.float64()),
+        ("lag_p95_seconds", pa.float64()),
+        ("lag_worst_seconds", pa.float64()),
+        ("documents_late", pa.int64()),
+        ("chunks_expected", pa.int64()),
+        ("chunks_indexed", pa.int64()),
+        ("coverage", pa.float64()),
+        ("documents_uncovered", pa.int64()),
+        ("documents_failed", pa.int64()),
+        ("error_rate", pa.float64()),
+        ("rows_compared", pa.int64()),
+        ("rows_disagreeing", pa.int64()),
+        ("agreement", pa.float64()),
+        ("unindexed_share", pa.float64()),
+        ("fragments", pa.int64()),
+        ("bytes", pa.int64()),
+        ("live_bytes", pa.int64()),
+        ("spent_this_month_usd", pa.float64()),
+        ("answer_rate", pa.float64()),
+        ("checks", pa.string()),
+        ("seconds", pa.float64()),
+    ]
+)
+"""How healthy a corpus was, one row a measurement. Shares are 0 to 1; a figure is null where it could not be told. `checks`
+is JSON: what each check found, by its name."""
+
 UNNEEDED = pa.schema([pa.field("text_hash", pa.string(), nullable=False), ("since", _TIME)])
 """Texts whose vector nothing needs, and when maintenance first saw that."""
 
@@ -460,13 +557,22 @@ def vectors_schema(dimensions: int) -> pa.Schema:
 
 
 def index_schema(dimensions: int) -> pa.Schema:
-    """What readers search: a chunk, its vector, and what a citation or a filter needs of its document."""
+    """What readers search: a chunk, its vector, and what a citation or a filter needs of its document.
+
+    `modified` is when the file was last written before it was read, null where its source does not tell; `metadata` are the
+    labels of its front matter, `field=value`; `space_after` is the white space between this chunk and the next;
+    `searched_text` is what full text searches, the text below its title and headings.
+    """
     return pa.schema(
         [
             *CHUNKS,
             pa.field("title", pa.string()),
             pa.field("mime", pa.string()),
             pa.field("source_uri", pa.string()),
+            pa.field("modified", _TIME),
+            pa.field("metadata", pa.list_(pa.string())),
+            pa.field("space_after", pa.string()),
+            pa.field("searched_text", pa.string()),
             pa.field("vector", pa.list_(pa.float32(), dimensions), nullable=False),
         ]
     )
@@ -477,6 +583,7 @@ __all__ = [
     "CHUNKS",
     "DOCUMENTS",
     "EVALUATIONS",
+    "HEALTH",
     "PUBLICATIONS",
     "SPEND",
     "UNNEEDED",
@@ -488,10 +595,12 @@ __all__ = [
     "Figures",
     "Parent",
     "Passage",
+    "Place",
     "QuestionScore",
     "Span",
     "Stage",
     "Status",
+    "Turn",
     "Usage",
     "index_schema",
     "vectors_schema",

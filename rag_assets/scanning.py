@@ -8,7 +8,7 @@ folder, and that many deletions at once are implausible.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import DocumentError
@@ -24,7 +24,7 @@ _CLOCK_TICK = timedelta(seconds=2)
 # Fewer deletions than this are believed however small the corpus is.
 _PLAUSIBLE_DELETIONS = 10
 
-Verdict = Literal["added", "changed", "unchanged", "touched", "failed"]
+Verdict = Literal["added", "changed", "outdated", "unchanged", "touched", "failed"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Scan:
     `removed` may be purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures
     whose content did not change. `refused` was seen and cannot be read as a document now: (name, reason); one that is known
     is not gone, nor is one below a refused folder, whose name ends in a slash. `entries` are all listed documents. Of the
-    pending documents, `lost` are those whose rows are not in the index, though they were.
+    pending documents, `lost` are those whose rows are not in the index, though they were. Of those that changed, `outdated`
+    have the bytes that they had, and were made with another model, chunking or reader.
     """
 
     scanned: int
@@ -52,6 +53,7 @@ class Scan:
     refused: Sequence[tuple[str, str]] = ()
     entries: Mapping[str, Entry] = field(default_factory=dict)
     lost: Sequence[str] = ()
+    outdated: Sequence[str] = ()
 
     @property
     def pending(self) -> list[str]:
@@ -108,7 +110,7 @@ def compare(
     confirm_deletions: bool = False,
 ) -> Scan:
     """Compare a listing with what is known. `byte_hash` is called only for files that look changed."""
-    by_verdict: dict[Verdict, list[str]] = {"added": [], "changed": [], "unchanged": [], "touched": [], "failed": []}
+    by_verdict: dict[Verdict, list[str]] = {verdict: [] for verdict in get_args(Verdict)}
     unsettled: list[str] = []
     now_ns = _nanoseconds(datetime.now(UTC))
     settle_ns = int(settle.total_seconds() * 1e9)
@@ -127,7 +129,8 @@ def compare(
     return Scan(
         scanned=len(listing.entries),
         added=by_verdict["added"],
-        changed=by_verdict["changed"],
+        changed=[*by_verdict["changed"], *by_verdict["outdated"]],
+        outdated=by_verdict["outdated"],
         removed=[] if withheld else gone,
         failed=[known[name] for name in by_verdict["failed"]],
         unsettled=unsettled,
@@ -164,7 +167,9 @@ def _judge(
             same = False
         if not same:
             return "changed" if known.indexed_at else "added"
-    if known.status == "pending" or known.reader != generation.reader or known.generation != generation.id:
+    if known.reader != generation.reader or known.generation != generation.id:
+        return "outdated" if known.indexed_at else "added"
+    if known.status == "pending":
         return "changed" if known.indexed_at else "added"
     if known.status == "failed":
         return "failed"

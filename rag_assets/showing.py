@@ -1,4 +1,4 @@
-"""What a person sees on the terminal: passages, answers, status tables and progress bars, drawn with rich."""
+"""What a person sees on the terminal: passages, answers, tables of versions and progress bars, drawn with rich."""
 
 import re
 import sys
@@ -7,18 +7,17 @@ from contextlib import contextmanager
 from textwrap import indent
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
 from rag_assets.answering.personas import Persona
+from rag_assets.health.verdicts import count
 from rag_assets.progress import listening
 from rag_assets.records import Answer, Citation, Passage
 from rag_assets.scoring.comparing import Standing
 from rag_assets.scoring.rendering import known_figures, worst_rows
-from rag_assets.status import CorpusStatus
 from rag_assets.storing.comparing import Changes
 from rag_assets.storing.publishing import Publication
 
@@ -27,7 +26,7 @@ _WORST = 10
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def _console() -> Console:
+def terminal() -> Console:
     """Standard output. What is not a terminal gets whole lines: they are searched and cut there, not looked at."""
     plain = Console(highlight=False)
     return plain if plain.is_terminal else Console(highlight=False, width=10_000)
@@ -40,7 +39,7 @@ def visible(text: str) -> str:
 
 def show_passages(passages: Sequence[Passage], *, corpora: Sequence[str]) -> None:
     """Print passages, best first, or that there are none; with their corpus where several of `corpora` were asked."""
-    console = _console()
+    console = terminal()
     if not passages:
         console.print("nothing was found")
     for rank, passage in enumerate(passages, start=1):
@@ -55,8 +54,10 @@ def show_passages(passages: Sequence[Passage], *, corpora: Sequence[str]) -> Non
 
 def show_answer(answer: Answer, *, streamed: bool = False) -> None:
     """Print an answer and its citations. When it was streamed, its text is on the terminal already."""
-    console = _console()
+    console = terminal()
     console.print() if streamed else console.print(Text(visible(answer.answer)))
+    if answer.standalone_question:
+        console.print(Text(f"\nasked as: {visible(answer.standalone_question)}", style="dim"))
     if answer.citations:
         console.print()
     for citation in answer.citations:
@@ -65,10 +66,12 @@ def show_answer(answer: Answer, *, streamed: bool = False) -> None:
     for note in answer.notes:
         console.print(Text(f"note: {visible(note)}", style="yellow"))
     speaker = f" as {answer.persona_id}" if answer.persona_id else ""
+    reranker = f", reranked by {answer.reranker}" if answer.reranker else ""
     console.print(
         Text(
-            f"\n{_versions(answer)}: {answer.documents_indexed:,} documents,"
-            f" {answer.chunks_indexed:,} chunks; {answer.model}{speaker}, {answer.timings_ms.get('total', 0) / 1000:.2f} s",
+            f"\n{_versions(answer)}: {count(answer.documents_indexed, 'document')},"
+            f" {count(answer.chunks_indexed, 'chunk')}; {answer.model}{speaker}{reranker},"
+            f" {answer.timings_ms.get('total', 0) / 1000:.2f} s",
             style="dim",
         )
     )
@@ -81,12 +84,12 @@ def show_personas(known: Sequence[Persona]) -> None:
         table.add_column(column, overflow="fold")
     for one in known:
         table.add_row(*(Text(visible(text)) for text in (one.id, one.name, one.phase, one.category, one.role)))
-    _console().print(table)
+    terminal().print(table)
 
 
 def show_versions(corpus: str, found: Sequence[Publication], kept: Collection[int]) -> None:
     """Print the versions of a corpus, the newest first, and what changed with each."""
-    console = _console()
+    console = terminal()
     if not found:
         console.print(Text(f"{corpus}: nothing is published yet; run: rag-assets ingest {corpus}"))
         return
@@ -116,7 +119,7 @@ def _what_changed(one: Publication) -> str:
 
 def show_changes(found: Changes) -> None:
     """Print which documents came (+), changed (~) and went (-)."""
-    console = _console()
+    console = terminal()
     for sign, style, names in (
         ("+", "green", found.added),
         ("~", "yellow", found.changed),
@@ -128,63 +131,11 @@ def show_changes(found: Changes) -> None:
         console.print("no document differs")
 
 
-def show_status(found: Sequence[CorpusStatus], *, documents: bool) -> None:
-    """Print the figures of each corpus, then what is set aside and withheld, then every document if asked for."""
-    console = _console()
-    for one in found:
-        counts = ", ".join(f"{count:,} {status}" for status, count in one.documents.items())
-        published = (
-            f"version {one.index_version}, {one.published_at:%Y-%m-%d %H:%M:%S} UTC" if one.published_at else "never"
-        )
-        grid = Table.grid(padding=(0, 2))
-        for label, value in (
-            ("documents", counts),
-            ("searchable", f"{one.chunks:,} chunks, coverage {one.coverage:.1%}, {one.fragments:,} fragments"),
-            ("vectors", f"{one.vectors:,} kept"),
-            ("published", published),
-            (
-                "lag",
-                f"{one.lag_seconds:,.0f} s since the oldest change that is not searchable"
-                if one.lag_seconds
-                else "none",
-            ),
-            ("spent", f"${one.spent.cost_usd:,.4f} on {one.spent.tokens:,} tokens"),
-        ):
-            grid.add_row(Text(f"  {label}", style="dim"), value)
-        console.print(Text(one.corpus, style="bold"))
-        console.print(grid)
-    for one in found:
-        if one.problem:
-            console.print(Text(one.problem, style="red"))
-        if one.withheld:
-            console.print(Text(f"{one.corpus}: deletions are withheld: {one.withheld}", style="yellow"))
-        if one.rolled_back_to is not None:
-            console.print(
-                Text(
-                    f"{one.corpus}: a person rolled back to version {one.rolled_back_to}; to go on: rag-assets ingest"
-                    f" {one.corpus}",
-                    style="yellow",
-                )
-            )
-        if one.published_generation not in (None, one.generation) and one.rolled_back_to is None:
-            console.print(
-                Text(
-                    f"{one.corpus}: a new generation is being built, {one.generation_progress:.1%} of the documents"
-                    " are in it; readers see the old one",
-                    style="yellow",
-                )
-            )
-        for aside in one.set_aside:
-            console.print(Text(f"{visible(aside.document)} is set aside ({aside.stage}): {aside.reason}", style="red"))
-    if documents:
-        console.print(_documents_table(found))
-
-
 def show_standing(standing: Standing) -> None:
     """Print the figures of an evaluation beside those of the version before, and the questions that went worst."""
-    console = _console()
+    console = terminal()
     now, before = standing.report.evaluation, standing.before
-    counts = f"{now.answerable:,} questions with an answer, {now.unanswerable:,} without"
+    counts = f"{count(now.answerable, 'question')} with an answer, {now.unanswerable:,} without"
     console.print(Text(f"{now.corpus} version {now.index_version}: {counts}", style="bold"))
     table = Table("figure")
     for column in ("now", *([f"version {before.index_version}"] if before else [])):
@@ -208,23 +159,6 @@ def _figure(name: str, value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if name.endswith("_ms") else f"${value:,.4f}" if name.endswith("_usd") else f"{value:.3f}"
-
-
-def _documents_table(found: Sequence[CorpusStatus]) -> Table:
-    table = Table()
-    for column in ("corpus", "document", "status", "chunks", "tokens", "title"):
-        table.add_column(column, justify="right" if column in ("chunks", "tokens") else "left", overflow="fold")
-    for one in found:
-        for name, known in sorted(one.known.items()):
-            figures = (f"{known.chunks or 0:,}", f"{known.tokens or 0:,}")
-            table.add_row(
-                escape(one.corpus),
-                Text(visible(name).replace("\n", "⏎")),
-                known.status,
-                *figures,
-                Text(visible(known.title or "")),
-            )
-    return table
 
 
 @contextmanager
@@ -266,7 +200,11 @@ def _place(where: Passage | Citation, corpora: Sequence[str]) -> Text:
     )
     if where.start_page is not None:
         place += Text(f" page {where.start_page}")
-    return place + Text("  " + visible(" > ".join(where.heading_path)), style="italic")
+    place += Text("  " + visible(" > ".join(where.heading_path)), style="italic")
+    if where.also_in:
+        twins = dict.fromkeys(f"{one.corpus}: {one.document}" if corpus else one.document for one in where.also_in)
+        place += Text("  also in " + visible(", ".join(twins)).replace("\n", "⏎"), style="dim")
+    return place
 
 
 def _shorten(text: str) -> str:

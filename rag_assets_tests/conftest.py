@@ -20,7 +20,7 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, _cache: Path) -
     """Tests see neither the keys nor the projects of whoever runs them, and leave their cache alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(_cache))
     openai = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
-    for name in (*openai, "RAG_ASSETS_CONFIG", "RAG_ASSETS_HOME", "DAGSTER_HOME"):
+    for name in (*openai, "RAG_ASSETS_CONFIG", "RAG_ASSETS_HOME", "RAG_ASSETS_LOG", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
 

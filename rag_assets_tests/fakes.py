@@ -89,6 +89,7 @@ class FakeOpenAI:
         self.max_inputs = 2048
         self.max_tokens = 300_000
         self.max_tokens_per_input = 8192
+        self.vectors_of: Callable[[Sequence[str], int], Vectors] = hashed_bags
         self.embedded_texts: list[str] = []
         self.requests: list[Request] = []
         self._log = log
@@ -266,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         if refusal is not None:
             self._refuse(refusal)
             return
-        vectors = hashed_bags(texts, body.get("dimensions") or fake.dimensions)
+        vectors = fake.vectors_of(texts, body.get("dimensions") or fake.dimensions)
         how = fake.next_malformation()
         if how is None or how in _LEGAL:
             fake.count_embedded(texts)

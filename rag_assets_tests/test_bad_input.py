@@ -69,6 +69,61 @@ def test_a_condition_that_is_none(platform: Platform):
     assert "document" in line
 
 
+def test_a_filter_that_cannot_be_read(platform: Platform):
+    for command in ("search", "ask"):
+        line = told(platform.run(command, "text", "--filter", "author"))
+        assert line.startswith("rag-assets: the filter 'author' cannot be read; it is a field, one of = != >=")
+        assert line.endswith("such as: path=guide/** or author=Ann or date>=2024-01-01")
+
+
+def test_a_filter_on_a_field_that_no_document_has(platform: Platform):
+    platform.write("a.md", "---\nauthor: Ann\n---\nSome text.")
+    platform.ingest()
+    for command in ("search", "ask"):
+        line = told(platform.run(command, "text", "-f", "path=**", "-f", "autor=Ann"))
+        assert "no document of corpus notes has the field 'autor'; did you mean 'author'?" in line
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--diversity=1.5", "diversity 1.5 is not allowed; it is a number from 0 (off) to 1"),
+        ("--diversity=nan", "diversity nan is not allowed"),
+        ("--neighbours=-1", "neighbours -1 is not allowed; it is a number from 0 to 20"),
+        ("--neighbours=1000000", "neighbours 1000000 is not allowed"),
+    ],
+)
+def test_a_number_that_is_out_of_bounds(platform: Platform, option: str, expected: str):
+    assert expected in told(platform.run("ask", "Why?", option))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("filters", ["author"], "retrieval.filters: the filter 'author' cannot be read; it is a field, one of"),
+        ("filters", "author=Ann", "retrieval.filters: 'author=Ann' is not allowed; it is a list"),
+        ("weights", {"vector": 0, "text": 0}, "retrieval.weights: vector and text are both 0"),
+        ("weights", {"vectors": 1}, "retrieval.weights.vectors: unknown key; did you mean 'vector'?"),
+        ("weights", {"text": -1}, "retrieval.weights.text: -1 is not allowed"),
+        ("collapse", 0.1, "retrieval.collapse: 0.1 is not allowed"),
+        ("diversity", 2, "retrieval.diversity: 2 is not allowed"),
+        ("neighbours", 21, "retrieval.neighbours: 21 is not allowed"),
+    ],
+)
+def test_settings_of_retrieval_that_cannot_be(platform: Platform, key: str, value: object, expected: str):
+    platform.configure(retrieval={key: value})
+    assert f"corpora.yaml: corpora.notes.{expected}" in told(platform.run("status"))
+
+
+@pytest.mark.parametrize(
+    "question", ["新宿はどこですか", "Где Новосибирск?", "أين القطار؟", "🦊", "C++", "snake_case_names"]
+)
+def test_a_question_in_another_script(platform: Platform, question: str):
+    platform.write("a.md", "東京都新宿区。\n\nПоезд Москва — Новосибирск.\n\nC++ and snake_case_names.")
+    platform.ingest()
+    assert isinstance(platform.ask(question)["answered"], bool)
+
+
 def test_a_document_that_is_not_there_cannot_be_removed(platform: Platform):
     assert "has no document 'x.md'" in told(platform.run("remove", "x.md"))
 

@@ -93,9 +93,9 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (
             {"chunkin": {}},
-            r"corpora\.docs\.chunkin: unknown key; did you mean 'chunking'\? Allowed: chunking, embed_template, .*",
+            r"corpora\.docs\.chunkin: unknown key; did you mean 'chunking'\? Allowed: budget_per_month, chunking, .*",
         ),
-        ({"zzz": 1}, r"corpora\.docs\.zzz: unknown key; allowed: chunking, embed_template, embedding, .*"),
+        ({"zzz": 1}, r"corpora\.docs\.zzz: unknown key; allowed: budget_per_month, chunking, .*"),
         (
             {"chunking": {"max_tokens": 5000}},
             r"corpora\.docs: chunking\.max_tokens is 5000, and the model of embedding\.provider local reads 512 tokens .*",
@@ -205,7 +205,24 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ({"source": None}, r"corpora\.docs\.source: None is not allowed; .*string.*"),
         ({"source": "  "}, r"corpora\.docs\.source: .* is not a folder"),
         ({"retrieval": {"mode": "semantic"}}, r"corpora\.docs\.retrieval\.mode: 'semantic' is not allowed; .*"),
-        ({"rerank": {"provider": "magic"}}, r"corpora\.docs\.rerank\.provider: 'magic' is not allowed; .*'none'"),
+        ({"rerank": {"provider": "magic"}}, r"corpora\.docs\.rerank\.provider: 'magic' is not allowed; .*'none', .*"),
+        (
+            {"rerank": {"provider": "cross_encoder", "folder": "m", "model": "m"}},
+            r"corpora\.docs\.rerank: needs one of folder, a model of this machine, and model, a name on the hub",
+        ),
+        (
+            {"rerank": {"provider": "http", "base_url": "http://127.0.0.1:8000/v1"}},
+            r"corpora\.docs\.rerank: needs model, the model's name at the server; .*",
+        ),
+        ({"rerank": {"provider": "http", "model": "m"}}, r"corpora\.docs\.rerank\.base_url: is required"),
+        (
+            {"rerank": {"provider": "llm", "candidates": 0}},
+            r"corpora\.docs\.rerank\.candidates: 0 is not allowed; .* 1",
+        ),
+        (
+            {"rerank": {"provider": "llm", "timout_seconds": 1}},
+            r"corpora\.docs\.rerank\.timout_seconds: unknown key; did you mean 'timeout_seconds'\? .*",
+        ),
     ],
 )
 def test_a_bad_value_is_told_with_its_key_and_what_is_allowed(tmp_path: Path, keys: dict[str, Any], said: str):
@@ -309,6 +326,28 @@ def test_the_nearest_file_above_the_working_folder_is_taken(tmp_path: Path, monk
     assert config_path() == path
 
 
+def test_the_file_of_the_checkout_is_taken_last_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Outside any project it was used without a word, and a person wondered whose documents these were."""
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "here").mkdir()
+    path = write(tmp_path / "checkout", {"corpora": {"docs": {"source": "docs"}}})
+    monkeypatch.setattr("rag_assets.config._PACKAGE_PARENT", tmp_path / "checkout")
+    monkeypatch.chdir(tmp_path / "here")
+    assert config_path() == config_path() == path
+    assert caplog.messages == [f"there is no corpora.yaml in {tmp_path / 'here'} or above it; {path} is used"]
+
+
+def test_where_there_is_no_file_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rag_assets.config._PACKAGE_PARENT", tmp_path / "installed")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ConfigError, match="there is no corpora.yaml in .* or above it; write one with: rag-assets init"
+    ):
+        load_settings()
+
+
 @pytest.mark.parametrize(
     ("named", "expected"),
     [
@@ -374,3 +413,33 @@ def test_what_is_no_folder_gets_no_configuration(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"gone does not exist; name the folder"):
         write_first_config(tmp_path / "corpora.yaml", tmp_path / "gone", overwrite=False)
     assert not (tmp_path / "corpora.yaml").exists()
+
+
+class TestNotify:
+    """Who is told of failures: the address is a secret, so that the file names a variable."""
+
+    def load(self, folder: Path, notify: object) -> Any:
+        return load_settings(write(folder, {"corpora": {"docs": {"source": "docs/"}}, "notify": notify})).notify
+
+    def test_the_variable_is_named(self, tmp_path: Path):
+        told = self.load(tmp_path, {"webhook_env": "SLACK_WEBHOOK_URL"})
+        assert (told.webhook_env, told.timeout_seconds, told.max_retries) == ("SLACK_WEBHOOK_URL", 10.0, 2)
+        assert self.load(tmp_path, None) is None
+
+    @pytest.mark.parametrize(
+        ("notify", "said"),
+        [
+            ({}, "notify.webhook_env: is required"),
+            ({"webhook": "X"}, "notify.webhook: unknown key; did you mean 'webhook_env'?"),
+            ("SLACK_WEBHOOK_URL", "notify: must be a mapping that names the variable with the address"),
+            (
+                {"webhook_env": "https://hooks.example/secret"},
+                "notify.webhook_env: must be the name of an environment variable that holds the address, not the address",
+            ),
+        ],
+    )
+    def test_anything_else_is_refused_and_never_repeated(self, tmp_path: Path, notify: object, said: str):
+        with pytest.raises(ConfigError) as caught:
+            self.load(tmp_path, notify)
+        assert said in str(caught.value)
+        assert "hooks.example" not in str(caught.value)

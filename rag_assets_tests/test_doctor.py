@@ -336,6 +336,17 @@ def test_an_index_that_was_not_published_is_told(bench: Workbench):
     assert [(one.kind, one.remedy) for one in found] == [("not_published", "rag-assets ingest notes")]
 
 
+def test_what_lies_under_a_damaged_table_is_told_with_it(bench: Workbench):
+    """A person mended the damage, and learnt only then of rows that had been missing all along."""
+    truncate_a_file(folder_of(bench, "chunks"))
+    index_of(bench).delete("document = 'b.md'")
+    found = diagnose(bench.store, bench.corpus)
+    assert [(one.kind, one.name) for one in found] == [("table_damaged", "chunks"), ("rows_disagree", None)]
+    assert found[1].what == "1 document has no rows in the index: b.md"
+    repair(bench)
+    assert diagnose(bench.store, bench.corpus) == []
+
+
 def test_a_source_that_cannot_be_listed_is_told(bench: Workbench):
     corpus = bench.corpus.model_copy(update={"source": str(bench.folder / "nowhere")})
     found = diagnose(bench.store, corpus)
@@ -417,6 +428,20 @@ class TestCommand:
         ]
         assert platform.run("doctor", "--fix").status == 0
         assert platform.store.answers().read().num_rows == 1
+
+    def test_a_rollback_that_ends_with_the_repair_is_told(self, platform: Platform):
+        """Readers saw the newest version again, and nobody was told."""
+        self.three(platform)
+        platform.write("dates.md", "The text of dates.")
+        platform.ingest()
+        assert platform.run("rollback", "1").status == 0
+        assert len(platform.rows()) == 2
+        shutil.rmtree(platform.home / "corpora" / "notes" / "chunks.lance")
+        mended = platform.run("doctor", "--fix")
+        assert mended.status == 0
+        assert len(platform.rows()) == 4
+        assert "notes: the rollback to version 1 has ended, readers see the newest version" in mended.err
+        assert mended.err.strip().endswith("to go back again: rag-assets rollback --corpus notes 1")
 
     def test_nothing_is_mended_while_the_source_is_away(self, platform: Platform):
         self.three(platform)

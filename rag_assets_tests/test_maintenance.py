@@ -32,7 +32,7 @@ def test_the_command_tells_what_it_did(edited: Platform, fake: FakeOpenAI):
 
 def test_the_command_says_it_in_a_line(edited: Platform):
     printed = edited.run("maintain").out
-    assert printed.startswith("notes: 1 rows; ")
+    assert printed.startswith("notes: 1 row; ")
     assert "2 versions and 0 generations dropped; 0 vectors deleted, 2 not needed now" in printed
     edited.configure(retention={"vectors_days": None})
     assert "no vector is deleted: retention.vectors_days is null" in edited.run("maintain", "notes").err

@@ -12,13 +12,13 @@ import dagster as dg
 import pytest
 import yaml
 
-from rag_assets.asking import Found, make_question, retrieve_from_all
-from rag_assets.config import HashingEmbedding, OpenAIEmbedding, Settings
+from rag_assets.asking import Found, make_question, rerank, retrieve_from_all
+from rag_assets.config import HashingEmbedding, OpenAIEmbedding, RetrievalSettings, Settings
 from rag_assets.defs.code_location import build_definitions
 from rag_assets.errors import QuestionError
 from rag_assets.records import Passage
+from rag_assets.retrieving.fusing import fuse_corpora
 from rag_assets.retrieving.parents import read_parents
-from rag_assets.retrieving.search import fuse_corpora
 from rag_assets_tests.answering.passages import passage
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import PARAGRAPHS, Outcome, Platform
@@ -137,7 +137,9 @@ class TestRetrieving:
         made = benches(tmp_path, passes=HASHING, lakes=HASHING)
         publish(made["passes"], *PASSES)
         publish(made["lakes"], *LAKES)
-        assert len(find(made, "Is the Grimsel closed?", "all", top_k=3).passages) == 3
+        found = find(made, "Is the Grimsel closed?", "all", top_k=3)
+        reranked = rerank(settings_of(made).corpus("passes"), found)
+        assert [len(reranked.passages), len(reranked.reserve)] == [3, 1]
 
     def test_embeds_the_question_once_a_model(self, tmp_path: Path, fake: FakeOpenAI):
         one, other = (OpenAIEmbedding(provider="openai", base_url=fake.base_url, model=name) for name in ("m", "n"))
@@ -165,6 +167,43 @@ class TestRetrieving:
         made = benches(tmp_path, a=HASHING, b=HASHING)
         with pytest.raises(QuestionError, match="corpora a, b have no published index yet; run: rag-assets ingest"):
             find(made, "Where are boats?", "all")
+
+    def test_passes_over_a_corpus_without_the_field_of_a_filter(self, tmp_path: Path):
+        made = benches(tmp_path, passes=HASHING, lakes=HASHING)
+        publish(made["passes"], *PASSES)
+        publish(made["lakes"], "---\nauthor: Ann\n---\n" + LAKES[0])
+        found = find(made, "Where are boats?", "all", filters=["author=Ann"])
+        assert [one.text for one in found.passages] == [LAKES[0]]
+        assert len(found.notes) == 1
+        assert found.notes[0].startswith("corpus passes is passed over: the filter 'author=Ann' cannot be applied")
+        with pytest.raises(QuestionError, match="no document of corpus passes has the field 'colour'"):
+            find(made, "Where are boats?", "all", filters=["colour=red"])
+
+    def test_applies_the_filters_of_each_corpus_to_its_own_passages(self, tmp_path: Path):
+        made = benches(tmp_path, passes=HASHING, lakes=HASHING)
+        made["passes"].configure(retrieval=RetrievalSettings(filters=["document=nothing.md"]))
+        publish(made["passes"], *PASSES)
+        publish(made["lakes"], *LAKES)
+        assert {one.corpus for one in find(made, "Is the Grimsel closed?", "all").passages} == {"lakes"}
+
+    def test_collapses_copies_in_different_corpora(self, tmp_path: Path):
+        made = benches(tmp_path, passes=HASHING, lakes=HASHING)
+        made["passes"].configure(retrieval=RetrievalSettings(collapse=0.9))
+        publish(made["passes"], *PASSES)
+        publish(made["lakes"], *PASSES)
+        found = find(made, "Is the Grimsel closed?", "all")
+        assert [(one.corpus, [place.corpus for place in one.also_in]) for one in found.passages] == [
+            ("passes", ["lakes"]),
+            ("passes", ["lakes"]),
+        ]
+
+    def test_looks_for_variety_across_models(self, tmp_path: Path):
+        made = benches(tmp_path, passes=HASHING, lakes=HashingEmbedding(provider="hashing", dimensions=32))
+        publish(made["passes"], *PASSES)
+        publish(made["lakes"], *LAKES)
+        found = rerank(made["passes"].corpus, find(made, "Is the Grimsel closed?", "all", diversity=0.3, top_k=3))
+        assert len(found.passages) == 3
+        assert found.passages[0].text == PASSES[0]
 
     def test_a_corpus_may_be_called_all(self, tmp_path: Path):
         made = benches(tmp_path, lakes=HASHING, all=HASHING)

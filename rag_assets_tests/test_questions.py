@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets_tests.benchmarks.corpora import PAGES
-from rag_assets_tests.questions import FASTAPI, Question, load_questions, normalised
+from rag_assets_tests.questions import FASTAPI, FOLLOW_UPS, Question, load_follow_ups, load_questions, normalised
 
 # An answer may be given more than once on its page; a phrase that is everywhere tells nothing.
 _MOST_PLACES = 3
@@ -28,7 +28,7 @@ def test_each_phrase_is_in_its_page_and_points_at_one_place() -> None:
 
     wrong = [
         f"{question.id}: {phrase!r} is {texts.get(question.document, '').count(phrase)} times in {question.document}"
-        for question in load_questions(FASTAPI)
+        for question in [*load_questions(FASTAPI), *load_follow_ups(FOLLOW_UPS)]
         if question.document
         for phrase in question.contains
         if not 1 <= texts.get(question.document, "").count(phrase) <= _MOST_PLACES

@@ -272,6 +272,20 @@ def test_a_failed_document_is_tried_again_with_another_configuration(bench: Work
     assert bench.scan().pending == ["a.md"]
 
 
+def test_what_another_configuration_makes_again_did_not_change(bench: Workbench):
+    """After a switch of the model every document was told as changed."""
+    bench.write("same.md", "A")
+    bench.write("edited.md", "B")
+    bench.ingest()
+    bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
+    bench.write("edited.md", "longer")
+    bench.write("new.md", "C")
+    found = bench.scan()
+    assert (found.added, sorted(found.changed), found.outdated) == (["new.md"], ["edited.md", "same.md"], ["same.md"])
+    bench.ingest()
+    assert bench.scan().unchanged == 3
+
+
 def test_a_file_that_cannot_be_read_is_told_once_by_a_run_and_then_waits(bench: Workbench):
     path = bench.write("a.md", "A")
     bench.update()

@@ -17,6 +17,7 @@ from rag_assets.materializing.index import index_documents, remove_documents
 from rag_assets.materializing.reports import StageReport
 from rag_assets.reading.source import open_source
 from rag_assets.records import Passage
+from rag_assets.retrieving.filters import parse_filters
 from rag_assets.retrieving.search import Mode, Search, search
 from rag_assets.scanning import Scan, scan
 from rag_assets.storing.ledger import KnownDocument, known_documents
@@ -99,9 +100,17 @@ class Workbench:
         assert publication is not None
         return publication
 
-    def search(self, query: str, *, mode: Mode = "hybrid", top_k: int = 10, where: str | None = None) -> list[Passage]:
+    def search(
+        self,
+        query: str,
+        *,
+        mode: Mode = "hybrid",
+        top_k: int = 10,
+        where: str | None = None,
+        filters: Sequence[str] = (),
+    ) -> list[Passage]:
         """What a reader finds now."""
-        wanted = Search(query, mode, top_k, candidates=100, where=where)
+        wanted = Search(query, mode, top_k, candidates=100, where=where, filters=parse_filters(filters))
         return search(self.store, self.corpus, self.published, wanted, make_provider(self.published.embedding))
 
     def texts(self, query: str, *, mode: Mode = "text") -> Sequence[str]:

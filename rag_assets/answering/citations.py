@@ -26,7 +26,8 @@ _RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)")
 
 @dataclass(frozen=True)
 class Marked:
-    """A text whose markers are all of the form `[n]` with a known n; `unknown` are the numbers that were taken out."""
+    """A text whose markers are all of the form `[n]` with a known n. `unknown` are the numbers that were taken out, each as
+    often as it stood there."""
 
     text: str
     markers: Sequence[int]
@@ -51,7 +52,7 @@ def read_markers(text: str, known: Collection[int]) -> Marked:
         out += [_MARKER.sub(spelled, text[start:begins]), text[begins:ends]]
         start = ends
     out.append(_MARKER.sub(spelled, text[start:]))
-    return Marked("".join(out), list(dict.fromkeys(markers)), list(dict.fromkeys(unknown)))
+    return Marked("".join(out), list(dict.fromkeys(markers)), unknown)
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -69,7 +70,8 @@ def settled_length(text: str) -> int:
 
 
 def citations_of(generated: Generated, passages: Sequence[Passage]) -> list[Citation]:
-    """The passages that `generated` cites, in order of first appearance, under the numbers that its text shows."""
+    """The passages that `generated` cites as the model read them, in order of first appearance, under the numbers that its
+    text shows."""
     return [
         Citation(
             marker=marker,
@@ -86,9 +88,11 @@ def citations_of(generated: Generated, passages: Sequence[Passage]) -> list[Cita
             start_page=passage.start_page,
             end_page=passage.end_page,
             corpus=passage.corpus,
+            also_in=passage.also_in,
         )
         for marker in dict.fromkeys(generated.markers)
-        for passage in passages[marker - 1 : marker]
+        for whole in passages[marker - 1 : marker]
+        for passage in [generated.read.get(marker, whole)]
         if marker >= 1
     ]
 

@@ -38,7 +38,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _INLINE_TAG = re.compile(
     r"</?(?:a|abbr|b|code|dfn|em|i|kbd|mark|s|small|span|strong|sub|sup|u)\b[^<>]*>", re.IGNORECASE
 )
-_REFERENCE = re.compile(r"(?<!\w)\[(?P<words>[^\[\]^][^\[\]]*)\]\[[^\[\]]*\]|\[\^[^\[\]\s]+\]:?")
+_REFERENCE = re.compile(r"(?<!\w)\[(?P<words>(?!\d+\])[^\[\]^][^\[\]]*)\]\[[^\[\]]*\]|\[\^[^\[\]\s]+\]:?")
 """A link whose target is in another chunk; the mark of a footnote."""
 _ATTRIBUTES = re.compile(r"\s*\{\s*[#.][^{}]*\}\s*$")
 _CODE_LINE = re.compile(r"[{}();=<>\[\]$#]|^\s{2,}\S|^\s*(?:import|from|def|class|return|curl|pip|npm|\$)\b")

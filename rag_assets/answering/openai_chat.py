@@ -1,33 +1,27 @@
 """Answers written by a model behind a server that speaks OpenAI's chat protocol.
 
-Here belongs one chat request and what its reply means as an answer. How a server is reached, and what its failures
-mean, is shared with embedding; the prompts are files; reading markers is `citations.py`.
+Here belongs what is asked for an answer, and what the reply means as one. The request is `chat_model.py`, the prompts are
+files, reading markers is `citations.py`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
+from rag_assets.answering.chat_model import ChatModel
 from rag_assets.answering.extractive import NOT_FOUND
-from rag_assets.answering.generator import Generated
-from rag_assets.answering.prompts import prompt, prompt_version
+from rag_assets.answering.generator import Generated, Rewritten
+from rag_assets.answering.prompts import Prompts, read_prompts
 from rag_assets.answering.quotations import quotations, unfounded
-from rag_assets.answering.replies import Reply, Stream, complete_reply, read_reply
-from rag_assets.answering.sources import boundary_of, pack
-from rag_assets.calling.failures import FailureKind, kind_of, server_words
-from rag_assets.calling.openai_client import MalformedReplyError, OpenAIServer
+from rag_assets.answering.replies import Reply, Stream, read_reply
+from rag_assets.answering.rewriting import read_rewritten, rewriting_prompt
+from rag_assets.answering.sources import quote_sources
 from rag_assets.config import OpenAIGeneration
 from rag_assets.embedding.provider import without_lone_surrogates
 from rag_assets.errors import ProviderError
-from rag_assets.pricing import generation_price
-from rag_assets.records import Passage, Usage
-from rag_assets.tokenizing import count_tokens
-
-if TYPE_CHECKING:
-    import openai
-
-_TOKENIZER = "o200k_base"
+from rag_assets.records import Passage, Turn
 
 
 class OpenAIChatGenerator:
@@ -36,210 +30,113 @@ class OpenAIChatGenerator:
     def __init__(self, settings: OpenAIGeneration, instructions: str = "") -> None:
         self._settings = settings
         self._instructions = instructions
-        self._server = OpenAIServer("generation", settings, model=settings.model)
-        self._adapted: dict[str, object] = {}
+        self._model = ChatModel("generation", settings)
 
     @property
     def name(self) -> str:
         """`openai/<model>`."""
         return f"openai/{self._settings.model}"
 
-    @property
-    def prompt_version(self) -> str:
-        """Which wording of the prompts is in force."""
-        return prompt_version()
+    @functools.cached_property
+    def _prompts(self) -> Prompts:
+        return read_prompts(self._settings.prompts)
 
     def speaking_as(self, instructions: str) -> Self:
         """The same model whose system prompt ends in `instructions`."""
         return type(self)(self._settings, instructions)
 
+    def stand_alone(self, question: str, turns: Sequence[Turn]) -> Rewritten:
+        """`question` as the model puts it without need of `turns`; as it is, with a note, where the reply is no question."""
+        messages = [{"role": "user", "content": rewriting_prompt(self._prompts, question, turns)}]
+        reply = self._model.ask(messages)
+        usage, notes = self._model.usage(reply, messages)
+        text = read_rewritten(reply.text, question)
+        if text is None:
+            notes.append("The model did not put the question into one line that stands alone; it was asked as it is.")
+        return Rewritten(text or question, usage, notes, self._prompts.version)
+
     def generate(
         self, question: str, passages: Sequence[Passage], *, on_text: Callable[[str], None] | None = None
     ) -> Generated:
-        """Answer from as many passages as `max_context_tokens` holds. Nothing is sent when there are none.
+        """Answer from as much of the passages as `max_context_tokens` holds. Nothing is sent when there are none.
 
-        What `on_text` receives adds up to the text of the answer. Raises `ProviderError`.
+        What `on_text` receives adds up to the text of the answer. Raises `ProviderError`, and `ConfigError` where the
+        prompts cannot be read.
         """
-        boundary = boundary_of(passages)
-        packed = pack(passages, boundary=boundary, max_tokens=self._settings.max_context_tokens)
-        if not packed:
+        sources = quote_sources(question, passages, max_tokens=self._settings.max_context_tokens)
+        if not sources.read:
             if on_text:
                 on_text(NOT_FOUND)
             return Generated(text=NOT_FOUND, answered=False, markers=[])
         messages = [
-            {"role": "system", "content": "\n\n".join(filter(None, [prompt("system"), self._instructions]))},
+            {
+                "role": "system",
+                "content": "\n\n".join(filter(None, [self._prompts.fill("system"), self._instructions])),
+            },
             {
                 "role": "user",
-                "content": prompt(
+                "content": self._prompts.fill(
                     "question",
-                    boundary=boundary,
-                    sources="\n\n".join(packed.values()),
+                    boundary=sources.boundary,
+                    sources=sources.text,
                     question=without_lone_surrogates(question).strip(),
                 ),
             },
         ]
-        stream = Stream(frozenset(packed), on_text) if on_text else None
-        reply = self._ask(messages, stream)
-        generated = self._understand(reply, messages, packed=frozenset(packed), passages=passages)
+        stream = Stream(frozenset(sources.read), on_text) if on_text else None
+        reply = self._model.ask(messages, stream)
+        usage, counted = self._model.usage(reply, messages)
+        notes = [
+            *_notes(reply, self._settings.max_answer_tokens),
+            *_notes_on_what_was_left_out(sources.read, passages),
+            *(f"The server did not take {name}; it was left out." for name in self._model.left_out()),
+            *counted,
+        ]
+        generated = self._understand(reply, sources.read)
         if stream:
             stream.finish(generated.text)
-        return replace(generated, prompt_version=self.prompt_version)
+        return replace(
+            generated,
+            usage=usage,
+            notes=[*notes, *generated.notes],
+            prompt_version=self._prompts.version,
+            read=sources.read,
+        )
 
-    def _ask(self, messages: list[dict[str, str]], stream: Stream | None) -> Reply:
-        import openai
-
-        tokens = sum(count_tokens(message["content"], _TOKENIZER) for message in messages)
-        for _ in range(4):
-            request = {**self._parameters(streamed=stream is not None), **self._adapted}
-            request = {name: value for name, value in request.items() if value is not None}
-
-            def send(client: openai.OpenAI, request: dict[str, object] = request) -> Any:
-                made: Any = client.chat.completions.with_raw_response.create
-                return made(messages=messages, **request)
-
-            try:
-                return self._server.call(
-                    send,
-                    lambda reply: self._follow(reply, stream) if stream else _complete(reply),
-                    tokens=tokens + self._settings.max_answer_tokens,
-                )
-            except openai.BadRequestError as error:
-                change = _adaptation(error, request)
-                if not change:
-                    raise self._refusal(error) from error
-                self._adapted |= change
-            except openai.APIStatusError as error:
-                raise self._refusal(error) from error
-            except (openai.APIError, MalformedReplyError) as error:
-                raise self._server.explain(error) from error
-        raise ProviderError(f"{self._server} refused every form of the request; check generation.model.")
-
-    def _follow(self, events: Any, stream: Stream) -> Reply:
-        """Read a stream to its end. One that breaks off is not asked for again: part of it was shown."""
-        import openai
-
-        reply = Reply()
-        try:
-            with events:
-                for event in events:
-                    reply.usage = getattr(event, "usage", None) or reply.usage
-                    for choice in event.choices[:1]:
-                        reply.finish_reason = choice.finish_reason or reply.finish_reason
-                        reply.refusal += getattr(choice.delta, "refusal", None) or ""
-                        reply.text += choice.delta.content or ""
-                    stream.follow(reply.text)
-        except openai.APIConnectionError as error:
-            raise ProviderError(
-                f"{self._server} broke off in the middle of an answer ({error.__cause__ or error}); ask again, raise"
-                f" generation.timeout_seconds {self._settings.timeout_seconds:g} if it is slow, and see its log."
-            ) from error
-        return reply
-
-    def _parameters(self, *, streamed: bool) -> dict[str, object]:
-        """`max_tokens` is what every compatible server knows; OpenAI itself deprecates it and its reasoning models
-        refuse it, so there it is `max_completion_tokens`. A server that says it wants the other gets the other."""
-        settings = self._settings
-        limit = "max_tokens" if self._server.base_url else "max_completion_tokens"
-        return {
-            "model": settings.model,
-            "temperature": settings.temperature,
-            limit: settings.max_answer_tokens,
-            "stream": streamed or None,
-            "stream_options": {"include_usage": True} if streamed else None,
-        }
-
-    def _refusal(self, error: "openai.APIStatusError") -> ProviderError:
-        if kind_of(error) is FailureKind.TOO_LARGE:
-            return ProviderError(
-                f"{self._server} said {error.status_code}: {server_words(error)}; lower generation.max_context_tokens"
-                f" {self._settings.max_context_tokens}, or generation.max_answer_tokens"
-                f" {self._settings.max_answer_tokens}."
-            )
-        return self._server.explain(error)
-
-    def _understand(
-        self, reply: Reply, messages: Sequence[dict[str, str]], *, packed: frozenset[int], passages: Sequence[Passage]
-    ) -> Generated:
+    def _understand(self, reply: Reply, read: Mapping[int, Passage]) -> Generated:
         """A reply as an answer. An empty one is the server's failure, not the documents'."""
-        notes = _notes(reply, self._settings.max_answer_tokens)
-        if len(packed) < len(passages):
-            left_out = len(passages) - len(packed)
-            notes.append(f"{left_out} of {len(passages)} passages did not fit into generation.max_context_tokens.")
-        notes += [f"The server did not take {name}; it was left out." for name in self._left_out()]
-        usage, counted = self._usage(reply, messages)
-        notes += counted
         if reply.refusal and not reply.text.strip():
-            return Generated(reply.refusal.strip(), answered=False, markers=[], usage=usage, notes=notes)
+            return Generated(reply.refusal.strip(), answered=False, markers=[])
         if not reply.text.strip():
             raise ProviderError(
-                f"{self._server} sent an empty answer (finish_reason {reply.finish_reason}); raise"
+                f"{self._model.server} sent an empty answer (finish_reason {reply.finish_reason}); raise"
                 f" generation.max_answer_tokens {self._settings.max_answer_tokens} if the model thinks before it"
                 " writes, or check generation.model."
             )
-        marked = read_reply(reply.text, packed)
+        marked = read_reply(reply.text, frozenset(read))
         text = marked.text.strip()
+        notes: list[str] = []
         if marked.unknown:
-            numbers = ", ".join(f"[{number}]" for number in marked.unknown)
+            numbers = ", ".join(f"[{number}]" for number in dict.fromkeys(marked.unknown))
             notes.append(f"The model cited {numbers}, which is not among its sources; taken out.")
+        removed = len(marked.unknown)
         if reply.says_not_found and not marked.markers:
-            return Generated(text or NOT_FOUND, answered=False, markers=[], usage=usage, notes=notes)
+            return Generated(text or NOT_FOUND, answered=False, markers=[], notes=notes, markers_removed=removed)
         if not marked.markers:
             notes.append("The model cited no source: check this answer against the passages.")
-        notes += _notes_on_quotations(text, [passages[number - 1] for number in marked.markers or sorted(packed)])
-        return Generated(text, answered=True, markers=marked.markers, usage=usage, notes=notes)
-
-    def _left_out(self) -> Iterator[str]:
-        if "temperature" in self._adapted:
-            yield f"generation.temperature {self._settings.temperature:g}"
-
-    def _usage(self, reply: Reply, messages: Sequence[dict[str, str]]) -> tuple[Usage, list[str]]:
-        notes: list[str] = []
-        told, written = (getattr(reply.usage, name, None) for name in ("prompt_tokens", "completion_tokens"))
-        if isinstance(told, int) and isinstance(written, int):
-            spent = (told, written)
-        else:
-            spent = (
-                sum(count_tokens(message["content"], _TOKENIZER) for message in messages),
-                count_tokens(reply.text, _TOKENIZER),
-            )
-            notes.append("The server did not say how many tokens it used; they are counted here.")
-        prices = self._prices()
-        if prices is None:
-            notes.append(
-                f"No price is known for {self._settings.model!r}: add it to prices.generation in corpora.yaml, to have costs"
-                " counted."
-            )
-            prices = (0.0, 0.0)
-        cost = sum(tokens * price for tokens, price in zip(spent, prices, strict=True)) / 1_000_000
-        return Usage(prompt_tokens=spent[0], completion_tokens=spent[1], cost_usd=cost), notes
-
-    def _prices(self) -> tuple[float, float] | None:
-        """US dollars a million tokens, input and output; a server of one's own costs nothing unless told otherwise."""
-        settings = self._settings
-        known = (0.0, 0.0) if self._server.base_url else generation_price(settings.model)
-        told = (settings.usd_per_million_input_tokens, settings.usd_per_million_output_tokens)
-        if known is None and None in told:
-            return None
-        default = known or (0.0, 0.0)
-        return (default[0] if told[0] is None else told[0], default[1] if told[1] is None else told[1])
-
-
-def _complete(reply: Any) -> Reply:
-    try:
-        return complete_reply(reply)
-    except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise MalformedReplyError(f"no chat completion ({type(error).__name__}: {error})") from error
-
-
-def _adaptation(error: "openai.BadRequestError", request: dict[str, object]) -> dict[str, object]:
-    """What to change when a server refuses a parameter by name. Reasoning models take no temperature; old servers know
-    no `stream_options`; the limit has two names."""
-    blamed = f"{error.param or ''} {server_words(error)}"
-    if "max_tokens" in request and "max_completion_tokens" in blamed:
-        return {"max_tokens": None, "max_completion_tokens": request["max_tokens"]}
-    if "max_completion_tokens" in request and "max_completion_tokens" in blamed:
-        return {"max_completion_tokens": None, "max_tokens": request["max_completion_tokens"]}
-    return {name: None for name in ("temperature", "stream_options") if name in request and name in blamed}
+        quoted = quotations(text)
+        missing = unfounded(quoted, [_quotable(read[number]) for number in marked.markers or sorted(read)])
+        if missing:
+            shown = "; ".join(f'"{shorten(one, 80, placeholder=" …")}"' for one in missing)
+            notes.append(f"{len(missing)} of {len(quoted)} quotations are in no cited passage; check them: {shown}")
+        return Generated(
+            text,
+            answered=True,
+            markers=marked.markers,
+            notes=notes,
+            markers_removed=removed,
+            quotations_unfounded=len(missing),
+        )
 
 
 def _notes(reply: Reply, max_answer_tokens: int) -> list[str]:
@@ -253,11 +150,15 @@ def _notes(reply: Reply, max_answer_tokens: int) -> list[str]:
     return notes
 
 
-def _notes_on_quotations(text: str, cited: Sequence[Passage]) -> Iterator[str]:
-    """Whether what is in quotation marks is in the text, title or headings of a cited passage, or of any sent where none
-    is cited."""
-    quoted = quotations(text)
-    missing = unfounded(quoted, [" ".join([one.title, *one.heading_path, one.text]) for one in cited])
-    if missing:
-        shown = "; ".join(f'"{shorten(one, 80, placeholder=" …")}"' for one in missing)
-        yield f"{len(missing)} of {len(quoted)} quotations are in no cited passage; check them: {shown}"
+def _notes_on_what_was_left_out(read: Mapping[int, Passage], passages: Sequence[Passage]) -> Iterator[str]:
+    cut = sum(len(one.text) < len(passages[number - 1].text) for number, one in read.items())
+    left_out = len(passages) - len(read)
+    if cut or left_out:
+        yield (
+            f"To fit into generation.max_context_tokens, of {len(passages)} passages {left_out} left out, {cut} cut short."
+        )
+
+
+def _quotable(passage: Passage) -> str:
+    """What may be quoted of a passage: its text, its title and its headings."""
+    return " ".join([passage.title, *passage.heading_path, passage.text])

@@ -15,12 +15,12 @@ _WORD = re.compile(r"\w+")
 # Scripts that are written without blanks: compared by pairs of characters.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+")
 # English words that a question is made with, not what it is about.
-_FUNCTION_WORDS = """
+_ENGLISH = """
 a an the this that these those it its is are was were be been being am do does did has have had can could will would
 should shall may might must i me my we us our you your he she they them their of in on at to for by with from and or as
 than into about there what which who whom whose when where why how
 """
-_IGNORED = frozenset(_FUNCTION_WORDS.split())
+FUNCTION_WORDS = frozenset(_ENGLISH.split())
 _ENDINGS = ("ing", "ed", "es", "ly", "s")
 
 
@@ -35,7 +35,7 @@ def words_of(text: str) -> frozenset[str]:
         for part in {word, *word.split("_")}:
             words.add(_stem(_UNSPACED.sub("", part)))
     words.discard("")
-    return frozenset(words - _IGNORED or words)
+    return frozenset(words - FUNCTION_WORDS or words)
 
 
 def overlaps(question: frozenset[str], pieces: Sequence[frozenset[str]]) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ def overlaps(question: frozenset[str], pieces: Sequence[frozenset[str]]) -> NDAr
 
 
 def _stem(word: str) -> str:
-    if word in _IGNORED:
+    if word in FUNCTION_WORDS:
         return word
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) > len(ending) + 3:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from rag_assets.answering.prompts import prompt
+from rag_assets.answering.prompts import read_prompts
 from rag_assets.config import Settings, explain, read_yaml
 from rag_assets.errors import ConfigError, QuestionError
 
@@ -69,7 +69,7 @@ class Persona(BaseModel):
         """What a model is told of the persona, after the rules that hold for all."""
         texts = {name: value for name, value in self if isinstance(value, str)}
         lists = {name: _listed(value) for name, value in self if value is not None and name not in texts}
-        return prompt("persona", **texts, **lists)
+        return read_prompts().fill("persona", **texts, **lists)
 
 
 def is_one_condition(where: str) -> bool:

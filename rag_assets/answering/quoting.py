@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from rag_assets.answering.markdown_units import markdown_pieces
 from rag_assets.answering.sentences import ends_a_sentence
-from rag_assets.answering.units import FENCE, LIST_LINE, Heading, Piece, Unit, code_block, prose
+from rag_assets.answering.units import FENCE, LIST_LINE, Heading, Piece, Unit, code_block, prose, without_markers
 from rag_assets.reading.formats import markup_of
 from rag_assets.records import Passage
 
@@ -39,7 +39,7 @@ def units_of(passage: Passage) -> list[Unit]:
         elif piece.text.strip() or piece.block:
             units.append(replace(piece, heading=headings[-1] if headings else above))
     if not units:
-        units = [Unit(text, "sentence", flaw="cut") for text in headings if text]
+        units = [Unit(words, "sentence", flaw="cut") for words in map(without_markers, headings) if words]
     return _mark_cut_ends(units, passage)
 
 
@@ -72,7 +72,7 @@ def _plain(text: str) -> Iterator[Piece]:
             yield from prose(" ".join(lines))
         else:
             for line in lines:
-                yield from [Unit(line, "item")] if LIST_LINE.match(line) else prose(line)
+                yield from [Unit(without_markers(line), "item")] if LIST_LINE.match(line) else prose(line)
 
 
 def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:

@@ -17,7 +17,9 @@ _INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 def to_markdown(answer: Answer) -> str:
     """Question, answer, numbered citations with the quoted text, and one line that says what made the answer."""
-    parts = [f"**{_words(answer.question)}**", _prose(answer.answer)]
+    parts = [f"**{_words(answer.question)}**"]
+    parts += [f"*Asked as: {_words(answer.standalone_question)}*"] if answer.standalone_question else []
+    parts.append(_prose(answer.answer))
     several = len(answer.index_versions) > 1
     parts += [_citation(citation, citation.corpus if several else "") for citation in answer.citations]
     parts += [f"*Note: {_words(note)}*" for note in answer.notes]
@@ -31,7 +33,8 @@ def to_json(answer: Answer) -> dict[str, object]:
         "answer": answer.answer,
         "answered": answer.answered,
         "citations": [
-            asdict(citation) | {"heading_path": list(citation.heading_path)} for citation in answer.citations
+            {**asdict(one), "heading_path": list(one.heading_path), "also_in": [asdict(place) for place in one.also_in]}
+            for one in answer.citations
         ],
         "sources": list(answer.sources),
         "num_sources": answer.num_sources,
@@ -49,6 +52,11 @@ def to_json(answer: Answer) -> dict[str, object]:
         "prompt_version": answer.prompt_version,
         "fingerprint": answer.fingerprint,
         "index_versions": dict(answer.index_versions),
+        "reranker": answer.reranker,
+        "standalone_question": answer.standalone_question,
+        "continues": answer.continues,
+        "markers_removed": answer.markers_removed,
+        "quotations_unfounded": answer.quotations_unfounded,
     }
 
 
@@ -56,7 +64,9 @@ def _citation(citation: Citation, corpus: str) -> str:
     path = " › ".join(_words(heading) for heading in citation.heading_path)
     page = f"page {citation.start_page}, " if citation.start_page is not None else ""
     where = f"{page}lines {citation.start_line}–{citation.end_line}, score {citation.score:.3f}"
-    title = " — ".join(part for part in (_words(corpus), _code(citation.document), path, where) if part)
+    twins = ", ".join(dict.fromkeys(_code(one.document) for one in citation.also_in))
+    also_in = f"also in {twins}" if twins else ""
+    title = " — ".join(part for part in (_words(corpus), _code(citation.document), path, where, also_in) if part)
     return f"**\\[{citation.marker}\\]** {title}\n\n{_fenced(citation.text.strip())}"
 
 
@@ -67,6 +77,7 @@ def _made_with(answer: Answer) -> str:
         *([f"persona {_code(answer.persona_id)}"] if answer.persona_id else []),
         f"model {_code(answer.model)}",
         f"embedding {_code(answer.embedding_model)}",
+        *([f"reranker {_code(answer.reranker)}"] if answer.reranker else []),
         f"index version {_versions(answer)}",
         f"{answer.documents_indexed} documents, {answer.chunks_indexed} chunks",
         f"{answer.usage.prompt_tokens} + {answer.usage.completion_tokens} tokens, ${answer.usage.cost_usd:.4f}",

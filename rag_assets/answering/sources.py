@@ -2,50 +2,76 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from rag_assets.answering.packing import choose
 from rag_assets.embedding.provider import without_lone_surrogates
 from rag_assets.fingerprints import hash_text
 from rag_assets.records import Passage
-from rag_assets.tokenizing import count_tokens, token_ends
+from rag_assets.tokenizing import count_tokens
 
 _TOKENIZER = "o200k_base"
+_SEPARATOR = "\n\n"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a prompt quotes between lines with `boundary`.
+
+    `read` are the passages by their numbers, from 1, each as it is quoted: a long one may be cut. `text` has them in
+    reading order, the document of the best first.
+    """
+
+    boundary: str
+    read: Mapping[int, Passage]
+    text: str
 
 
 def boundary_of(passages: Sequence[Passage]) -> str:
-    """Twelve hexadecimal digits that depend on every passage: a text cannot hold the digits that it helps to make."""
-    return hash_text("\x00".join(without_lone_surrogates(passage.text) for passage in passages))[:12]
+    """The boundary around the texts of `passages`."""
+    return boundary_around([passage.text for passage in passages])
 
 
-def pack(passages: Sequence[Passage], *, boundary: str, max_tokens: int) -> Mapping[int, str]:
-    """The passages that fit into `max_tokens`, best first, under their numbers (from 1).
+def boundary_around(texts: Sequence[str]) -> str:
+    """Twelve hexadecimal digits that depend on every text: a text cannot hold the digits that it helps to make."""
+    return hash_text("\x00".join(map(without_lone_surrogates, texts)))[:12]
 
-    One that does not fit is left out and the next is tried; the best one is cut short rather than left out. The corpus is
-    told where there are several.
+
+def quote_sources(question: str, passages: Sequence[Passage], *, max_tokens: int) -> Sources:
+    """As much of `passages`, best first, as `max_tokens` (of o200k_base) holds. The corpus is told where there are several.
+
+    What is cut off is what is worth least for the question.
     """
-    packed: dict[int, str] = {}
-    room = max_tokens
-    if len({passage.corpus for passage in passages}) == 1:
-        passages = [replace(passage, corpus="") for passage in passages]
-    for number, passage in enumerate(passages, start=1):
-        text = without_lone_surrogates(passage.text)
-        block = _quoted(number, passage, text, boundary)
-        size = count_tokens(block, _TOKENIZER)
-        if size > room and not packed:
-            frame = count_tokens(_quoted(number, passage, "", boundary), _TOKENIZER)
-            ends = token_ends(text, _TOKENIZER)
-            kept = max(1, min(len(ends), room - frame))
-            block = _quoted(number, passage, text[: ends[kept - 1]], boundary) if len(ends) else block
-            size = room
-        if size <= room:
-            packed[number] = block
-            room -= size
-    return packed
+    boundary = boundary_of(passages)
+    cleaned = [replace(passage, text=without_lone_surrogates(passage.text)) for passage in passages]
+    named = len({passage.corpus for passage in passages}) > 1
+    read = dict(enumerate(cleaned, start=1))
+    blocks = {number: _head(number, one, boundary, named=named) + _body(one, boundary) for number, one in read.items()}
+    if count_tokens(_SEPARATOR.join(blocks.values()), _TOKENIZER) > max_tokens:
+        heads = {number: _head(number, one, boundary, named=named, cut=True) for number, one in read.items()}
+        frames = [count_tokens(f"{head}\nEND {boundary}{_SEPARATOR}", _TOKENIZER) for head in heads.values()]
+        read = dict(choose(question, cleaned, frames=frames, max_tokens=max_tokens))
+        for number, one in read.items():
+            if one is not cleaned[number - 1]:
+                blocks[number] = heads[number] + _body(one, boundary)
+    return Sources(boundary, read, _SEPARATOR.join(blocks[number] for number in _reading_order(read)))
 
 
-def _quoted(number: int, passage: Passage, text: str, boundary: str) -> str:
+def _reading_order(read: Mapping[int, Passage]) -> Sequence[int]:
+    best: dict[tuple[str, str], int] = {}
+    for number, passage in read.items():
+        best.setdefault((passage.corpus, passage.document), number)
+
+    def place(number: int) -> tuple[int, int, int]:
+        passage = read[number]
+        return best[passage.corpus, passage.document], passage.start_char, number
+
+    return sorted(read, key=place)
+
+
+def _head(number: int, passage: Passage, boundary: str, *, named: bool, cut: bool = False) -> str:
     about = {
-        "corpus": passage.corpus,
+        "corpus": passage.corpus if named else "",
         "document": passage.document,
         "title": passage.title,
         "heading": " > ".join(passage.heading_path),
@@ -55,4 +81,8 @@ def _quoted(number: int, passage: Passage, text: str, boundary: str) -> str:
         for name, value in about.items()
         if value
     )
-    return f"BEGIN {boundary} source [{number}]: {described}\n{text}\nEND {boundary}"
+    return f"BEGIN {boundary} source [{number}]: {described}{', cut short' if cut else ''}\n"
+
+
+def _body(passage: Passage, boundary: str) -> str:
+    return f"{passage.text}\nEND {boundary}"

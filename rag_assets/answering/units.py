@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from rag_assets.answering.citations import read_markers
 from rag_assets.answering.sentences import split_sentences
 
 Kind = Literal["sentence", "item", "row", "code"]
@@ -17,7 +18,7 @@ MAX_CODE_LINES = 40
 MAX_PROSE = 600
 FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$", re.MULTILINE)
 LIST_LINE = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
-_FOOTNOTE = re.compile(r"(?:\s+|(?<![\w)\]\s]))\[\d{1,3}(?:,\s?\d{1,3})*\]")
+_FOOTNOTE = re.compile(r"(?:\s+|(?<![\w)\]\s]))(?:\[\d{1,3}(?:,\s?\d{1,3})*\])+")
 _ELEMENT = re.compile(r"[\w.)\]]*[\w)]\[\d{1,3}\](?:\[\d{1,3}\])*")
 
 
@@ -71,12 +72,13 @@ def code_block(content: str, language: str = "") -> Unit:
 
 
 def without_markers(text: str) -> str:
-    """Numbers in brackets would read as our own citations: footnote marks go, `names[0]` becomes code."""
+    """Numbers in brackets would read as our own citations: footnote marks and markers in every spelling go, `names[0]`
+    becomes code."""
     parts = re.split(r"(`[^`]*`)", text)
     for position in range(0, len(parts), 2):
         part = _FOOTNOTE.sub("", parts[position])
         parts[position] = _ELEMENT.sub(r"`\g<0>`", part)
-    return "".join(parts).strip()
+    return read_markers("".join(parts), ()).text.strip()
 
 
 def _bounded(sentence: str) -> list[str]:

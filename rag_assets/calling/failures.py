@@ -168,12 +168,14 @@ def policy_table() -> str:
 
 def step_table() -> str:
     """When each step is tried again unless the configuration says otherwise, as Markdown."""
-    from rag_assets.config import OpenAIEmbedding, OpenAIGeneration, WebSettings, WriteSettings
+    from rag_assets.config import HttpRerank, LLMRerank, OpenAIEmbedding, OpenAIGeneration, WebSettings, WriteSettings
 
     steps: dict[str, tuple[str, type[BaseModel]]] = {
         "fetch a page of the web": ("source", WebSettings),
         "embed": ("embedding", OpenAIEmbedding),
         "write (`index`, `published_index`)": ("write", WriteSettings),
+        "rerank, provider `http`": ("rerank", HttpRerank),
+        "rerank, provider `llm`": ("rerank", LLMRerank),
         "generate": ("generation", OpenAIGeneration),
     }
     keys = ("max_retries", "first_wait_seconds", "longest_wait_seconds", "timeout_seconds")

@@ -7,8 +7,10 @@ imported when a client is made: it is slow.
 import functools
 import hashlib
 import logging
+import math
 import os
 import random
+import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -34,10 +36,19 @@ class MalformedReplyError(Exception):
 
 
 class OpenAIServer:
-    """The server that a section of a corpus (`embedding`, `generation`) names. Safe to use from many threads."""
+    """The server that a section of a corpus names. Safe to use from many threads. Nothing is sent later than
+    `give_up_seconds` after a call began, where they are given."""
 
-    def __init__(self, section: Literal["embedding", "generation"], settings: ServerSettings, *, model: str) -> None:
+    def __init__(
+        self,
+        section: Literal["embedding", "generation", "rerank"],
+        settings: ServerSettings,
+        *,
+        model: str,
+        give_up_seconds: float | None = None,
+    ) -> None:
         self.settings = settings
+        self._give_up_seconds = give_up_seconds
         self._section = section
         self._model = model
 
@@ -56,12 +67,17 @@ class OpenAIServer:
 
         `send` gets a client that does not retry; `read` raises `MalformedReplyError` for a reply that is no answer.
         Failures that may pass are tried again as `failures.POLICIES` says. Raises the last `openai.APIError` or
-        `MalformedReplyError`, and `ProviderError` where there is no key or no usable address.
+        `MalformedReplyError`, `ProviderError` where there is no key or no usable address, and `TimeoutError` when the
+        limits let nothing through for `give_up_seconds`.
         """
         import tenacity
 
+        ends = time.monotonic() + (self._give_up_seconds or math.inf)
+
         def attempt() -> R:
             with self._limiter.request(tokens):
+                if time.monotonic() >= ends:
+                    raise TimeoutError(f"{self} could not be asked within {self._give_up_seconds:g} s")
                 reply = send(self._client)
             self._limiter.learn(reply.headers, tokens=tokens)
             return read(_parsed(reply))
@@ -84,7 +100,9 @@ class OpenAIServer:
         attempts = self.settings.max_retries + 1
         if _kind(_error_of(state)) is FailureKind.MALFORMED:
             attempts = min(attempts, MALFORMED_ATTEMPTS)
-        return state.attempt_number >= attempts
+        begins = (state.seconds_since_start or 0.0) + state.upcoming_sleep
+        too_late = self._give_up_seconds is not None and begins >= self._give_up_seconds
+        return too_late or state.attempt_number >= attempts
 
     def _wait(self, state: "tenacity.RetryCallState") -> float:
         error, settings = _error_of(state), self.settings

@@ -7,6 +7,7 @@ import dagster as dg
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.partitions import partitions_of
+from rag_assets.health.checks import When, checks_of
 
 
 def partitioned_asset(
@@ -40,6 +41,15 @@ def asset_keys(corpus: CorpusSettings) -> Sequence[dg.AssetKey]:
     """The assets of `corpus`, in the order of the pipeline."""
     names = ("documents", "chunks", "embeddings", "index", "published_index")
     return [dg.AssetKey([corpus.name, name]) for name in names]
+
+
+def check_keys(corpus: CorpusSettings, when: When | None = None) -> Sequence[dg.AssetCheckKey]:
+    """The checks of `corpus` that run at the end of an ingest, or all."""
+    return [
+        dg.AssetCheckKey(dg.AssetKey([corpus.name, one.asset]), one.name)
+        for one in checks_of(corpus)
+        if when in (None, one.when)
+    ]
 
 
 def write_retry(corpus: CorpusSettings) -> dg.RetryPolicy:

@@ -9,7 +9,8 @@ from rag_assets.defs.documents import documents_asset
 from rag_assets.defs.embeddings import embeddings_asset
 from rag_assets.defs.estimating import estimate_job
 from rag_assets.defs.evaluation import evaluation_definitions
-from rag_assets.defs.health import corpus_checks
+from rag_assets.defs.failures import failed_runs_sensor
+from rag_assets.defs.health import health_definitions
 from rag_assets.defs.index import index_asset
 from rag_assets.defs.jobs import Job, ingest_job
 from rag_assets.defs.maintaining import maintain_job, maintenance_schedule
@@ -23,11 +24,11 @@ from rag_assets.defs.sensors import corpus_sensor
 
 def build_definitions(settings: Settings) -> dg.Definitions:
     """The definitions for the corpora of `settings`."""
-    parts = [dg.Definitions(jobs=[ask_job(settings)])]
+    parts = [dg.Definitions(jobs=[ask_job(settings)], sensors=[failed_runs_sensor(settings.notify)])]
     for corpus in settings.corpora.values():
         requested: list[Job] = [ingest_job(corpus), remove_job(corpus)]
         maintenance = maintain_job(settings.corpora, corpus)
-        parts.append(evaluation_definitions(corpus))
+        parts += [evaluation_definitions(corpus), health_definitions(corpus, settings.notify)]
         parts.append(
             dg.Definitions(
                 assets=[
@@ -37,7 +38,6 @@ def build_definitions(settings: Settings) -> dg.Definitions:
                     index_asset(corpus),
                     published_index_asset(corpus),
                 ],
-                asset_checks=corpus_checks(corpus),
                 jobs=[*requested, reindex_job(corpus), estimate_job(corpus), rollback_job(corpus), maintenance],
                 sensors=[corpus_sensor(corpus, requested)],
                 schedules=[maintenance_schedule(corpus, maintenance)],

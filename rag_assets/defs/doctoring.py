@@ -13,6 +13,7 @@ from rag_assets.errors import RagAssetsError, SourceError
 from rag_assets.mending import mend
 from rag_assets.reading.source import open_source
 from rag_assets.storing.ledger import known_documents
+from rag_assets.storing.publishing import latest_publication
 from rag_assets.storing.stores import Store
 
 # Damage first, then what follows from it, then what follows from that.
@@ -21,9 +22,9 @@ _BY_INGEST = ("pointer_wrong", "not_published")
 
 
 def examine(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> list[Finding]:
-    """What is wrong with `corpus`, its partitions included once its tables can be read."""
+    """What is wrong with `corpus`, its partitions included once its documents can be read."""
     found = diagnose(store, corpus)
-    if not any(one.kind == "table_damaged" for one in found):
+    if not any(one.name == "documents" for one in found):
         found += _look_at_partitions(instance, store, corpus)
     return found
 
@@ -57,12 +58,16 @@ def repair(ingester: Ingester) -> Repair:
         raise RagAssetsError(f"corpus {corpus.name}: another process ingests it; wait until it has ended") from None
     if not seen:
         return Repair([], [])
+    before = latest_publication(store, corpus.name)
     ingested = ingester.ingest()
-    return Repair(list(seen.values()), examine(instance, store, corpus), ingested)
+    left = examine(instance, store, corpus)
+    after = latest_publication(store, corpus.name)
+    ended = before.changes.get("rolled_back_to") if before and after and not after.is_rollback else None
+    return Repair(list(seen.values()), left, ingested, ended)
 
 
 def _look_at_partitions(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> list[Finding]:
-    lost, left = _differing(instance, store, corpus)
+    lost, left = differing_partitions(instance, store, corpus)
     found = []
     if lost:
         what = f"{len(lost):,} documents have no partition in this Dagster instance"
@@ -73,7 +78,9 @@ def _look_at_partitions(instance: dg.DagsterInstance, store: Store, corpus: Corp
     return found
 
 
-def _differing(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> tuple[list[str], list[str]]:
+def differing_partitions(
+    instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings
+) -> tuple[list[str], list[str]]:
     """Known documents without a partition, and documents of partitions that are neither known nor in the source. A
     pending document may get its partition with the run that makes it."""
     keys = set(instance.get_dynamic_partitions(partitions_name(corpus.name)))
@@ -93,6 +100,6 @@ def _mend_partitions(
 ) -> None:
     kinds = {one.kind for one in found}
     if kinds & {"partitions_lost", "partitions_left_over"}:
-        lost, left = _differing(instance, store, corpus)
+        lost, left = differing_partitions(instance, store, corpus)
         add_keys(instance, corpus.name, lost)
         delete_keys(instance, corpus.name, left)

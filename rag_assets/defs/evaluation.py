@@ -14,16 +14,19 @@ from rag_assets.storing.evaluations import evaluations
 from rag_assets.storing.stores import Store
 
 EVALUATION_VERSION = "1"
+_ON_THIS_MACHINE = ("local", "hashing", "onnx", "multilingual", "sentence_transformers")
 
 
 def evaluation_definitions(corpus: CorpusSettings) -> dg.Definitions:
-    """The asset, the check and the job of `corpus`; nothing where it names no questions."""
+    """The asset, the check, the job and the schedule of `corpus`; nothing where it names no questions."""
     if corpus.evaluation is None:
         return dg.Definitions()
+    job = _evaluate_job(corpus)
     return dg.Definitions(
         assets=[_evaluation_asset(corpus, corpus.evaluation)],
         asset_checks=[_check(corpus, corpus.evaluation)],
-        jobs=[_evaluate_job(corpus)],
+        jobs=[job],
+        schedules=[_schedule(corpus, corpus.evaluation, job)],
     )
 
 
@@ -115,4 +118,24 @@ def _evaluate_job(corpus: CorpusSettings) -> UnresolvedAssetJobDefinition:
         selection=dg.AssetSelection.assets(_key(corpus)),
         executor_def=dg.in_process_executor,
         description=f"Ask the published index of {corpus.name} questions with known answers, and measure.",
+    )
+
+
+def _schedule(
+    corpus: CorpusSettings, wanted: EvaluationSettings, job: UnresolvedAssetJobDefinition
+) -> dg.ScheduleDefinition:
+    """`C_evaluation_schedule` of `corpus`: every night at five, after the checks.
+
+    It runs by default where questions and answers are made on this machine. A server is paid for each: whoever wants that
+    every night turns it on.
+    """
+    answers_here = corpus.generation.provider == "extractive" or not wanted.answers
+    paid = corpus.embedding.provider not in _ON_THIS_MACHINE or not answers_here
+    return dg.ScheduleDefinition(
+        name=f"{corpus.name}_evaluation_schedule",
+        job=job,
+        cron_schedule="0 5 * * *",
+        default_status=dg.DefaultScheduleStatus.STOPPED if paid else dg.DefaultScheduleStatus.RUNNING,
+        description=f"Ask the published index of {corpus.name} its questions every night."
+        + (" Stopped by default: a server is asked, and may have to be paid." if paid else ""),
     )

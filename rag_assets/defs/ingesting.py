@@ -18,6 +18,7 @@ from rag_assets.defs.jobs import ingest_job_name
 from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.reindexing import reindex_job_name, report_of
 from rag_assets.defs.removing import remove_job_name
+from rag_assets.defs.reporting import reason_of
 from rag_assets.defs.runs import (
     COMMAND_LINE_TAG,
     add_lost_keys,
@@ -178,18 +179,14 @@ class Ingester:
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:
-    """What the failed step said, without Dagster's frame around it."""
+    """What the failed step said."""
     for event in result.all_events:
         if not event.is_step_failure:
             continue
         failure = event.step_failure_data
         if failure.error is not None and failure.error.cls_name == "DagsterExecutionInterruptedError":
             raise KeyboardInterrupt
-        if failure.user_failure_data and failure.user_failure_data.description:
-            return failure.user_failure_data.description
-        error = failure.error
-        while error is not None and error.cause is not None:
-            error = error.cause
-        if error is not None:
-            return error.message.strip().splitlines()[0]
+        reason = reason_of(failure)
+        if reason is not None:
+            return reason
     return "Dagster gave no reason; look at the run in the UI (make dev)"

@@ -4,7 +4,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import asset_keys
+from rag_assets.defs.assets import asset_keys, check_keys
 
 Job = dg.JobDefinition | UnresolvedAssetJobDefinition
 
@@ -17,11 +17,13 @@ def ingest_job_name(corpus: str) -> str:
 def ingest_job(corpus: CorpusSettings) -> UnresolvedAssetJobDefinition:
     """`C_ingest` of `corpus`.
 
-    Its steps share one process: a process a step would pay five times for importing Dagster and loading the model.
+    Its steps share one process: a process a step would pay five times for importing Dagster and loading the model. Of the
+    checks only those run that cost nothing beside an ingest; the others run at night.
     """
     return dg.define_asset_job(
         name=ingest_job_name(corpus.name),
-        selection=dg.AssetSelection.assets(*asset_keys(corpus)),
+        selection=dg.AssetSelection.assets(*asset_keys(corpus)).without_checks()
+        | dg.AssetSelection.checks(*check_keys(corpus, "ingest")),
         executor_def=dg.in_process_executor,
         description=f"Read, cut, embed, index and publish documents of {corpus.name}.",
     )

@@ -16,6 +16,7 @@ from rag_assets.storing.maintaining import maintain
 def maintain_job(corpora: Mapping[str, CorpusSettings], corpus: CorpusSettings) -> dg.JobDefinition:
     """`C_maintain` of `corpus`, one of `corpora`."""
 
+    # What readers see was verified and its indices brought up to date, moved or not: it is fresh.
     @dg.op(
         name=f"{corpus.name}_maintain_tables",
         description="Compact the tables, bring the search indices up to date, and delete the versions, generations and"
@@ -26,7 +27,7 @@ def maintain_job(corpora: Mapping[str, CorpusSettings], corpus: CorpusSettings) 
         opened = store.open()
         with failures_told():
             done = maintain(opened, corpora, corpus, run_id=context.run_id)
-        if done.published and done.published.moved:
+        if done.published and done.published.published:
             context.log_event(
                 dg.AssetMaterialization(
                     asset_key=[corpus.name, "published_index"],

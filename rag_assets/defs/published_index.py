@@ -1,5 +1,6 @@
 """The asset `C/published_index`: the version that readers see. Questions are answered from it."""
 
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -9,13 +10,23 @@ from rag_assets.config import CorpusSettings
 from rag_assets.defs.assets import write_retry
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
+from rag_assets.drawing import panels_as_markdown
 from rag_assets.generations import INDEX_VERSION, generation_of
 from rag_assets.progress import Heartbeat, reporting
 from rag_assets.scoring.comparing import approval
+from rag_assets.storing.comparing import Changes
 from rag_assets.storing.ledger import known_documents, share_made_with
-from rag_assets.storing.publishing import PublishReport, publish
-from rag_assets.storing.spending import spend_of
+from rag_assets.storing.publishing import PublishReport, publications, publish
+from rag_assets.storing.spending import spend_by_run, spend_of
 from rag_assets.storing.stores import Store, index_name
+
+# A corpus that does not change is not stale: maintenance verifies each night what readers see, and materializes it. Past two
+# nights without either, nobody looks after it.
+_FRESHNESS = dg.FreshnessPolicy.time_window(warn_window=timedelta(hours=26), fail_window=timedelta(hours=50))
+
+# Documents named by a version, and versions drawn.
+_NAMED = 200
+_DRAWN = 30
 
 
 def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
@@ -32,6 +43,7 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
         # Not partitioned, but Dagster wants it said before a range of documents may be materialized with it in one run.
         backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=write_retry(corpus),
+        freshness_policy=_FRESHNESS,
         metadata={"source": corpus.source},
     )
     def published_index(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
@@ -70,7 +82,10 @@ def publication_metadata(store: Store, corpus: CorpusSettings, result: PublishRe
     }
     if result.waiting:
         metadata["waiting"] = result.waiting
+    if result.changes is not None:
+        metadata["changed_documents"] = _changed_documents(result.changes)
     if result.published:
+        metadata["history"] = dg.MetadataValue.md(_history(store, corpus.name))
         metadata |= {
             "index_version": result.published.version,
             **{f"documents_{name}": count for name, count in result.published.changes.items()},
@@ -81,6 +96,24 @@ def publication_metadata(store: Store, corpus: CorpusSettings, result: PublishRe
             "dagster/row_count": result.published.chunks,
         }
     return metadata
+
+
+def _changed_documents(changes: Changes) -> dg.TableMetadataValue | str:
+    """Which documents came, changed and went, as a table for the page of the run."""
+    kinds = {"added": changes.added, "changed": changes.changed, "removed": changes.removed}
+    rows = [dg.TableRecord({"document": name, "what": kind}) for kind, names in kinds.items() for name in names]
+    return dg.MetadataValue.table(rows[:_NAMED]) if rows else "none"
+
+
+def _history(store: Store, corpus: str) -> str:
+    """A picture of the last versions: documents, chunks, and what the run cost that published each."""
+    shown, paid = publications(store, corpus)[:_DRAWN][::-1], spend_by_run(store, corpus)
+    series: dict[str, list[float]] = {
+        "documents": [one.documents for one in shown],
+        "chunks": [one.chunks for one in shown],
+        "US dollars": [paid[one.run_id].cost_usd if one.run_id in paid else 0.0 for one in shown],
+    }
+    return panels_as_markdown("documents, chunks and cost by version", series, [f"v{one.version}" for one in shown])
 
 
 def _progress(store: Store, corpus: CorpusSettings) -> float:

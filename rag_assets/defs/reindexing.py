@@ -9,7 +9,7 @@ from pydantic import Field
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.partitions import add_keys
 from rag_assets.defs.published_index import asked_by_sensor, publication_metadata
-from rag_assets.defs.reporting import failures_told, log_together, materializations_of
+from rag_assets.defs.reporting import failures_told, log_together, materializations_of, tell_stage
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
 from rag_assets.progress import Heartbeat, reporting
 from rag_assets.reindexing import Batch, Reindexed, choose, refuse_no_match, reindex, scope_of
@@ -110,6 +110,8 @@ def report_of(result: dg.ExecuteInProcessResult) -> Mapping[str, Any] | None:
 
 def _tell(context: dg.OpExecutionContext, corpus: CorpusSettings, batch: Batch, outcome: Reindexed) -> None:
     """Materializations of the documents of a batch that went through, and how far the generation is."""
+    for asset, report in batch.reports.items():
+        tell_stage(corpus.name, context.run_id, asset, report)
     if "index" in batch.reports:
         events = [
             event

@@ -5,21 +5,37 @@ place of the first reads the whole partition range from the database for each do
 document instead of 11); that in place of the second writes one event at a time (400 ms a document instead of 7).
 """
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
+from dagster._core.execution.plan.objects import StepFailureData
 
 from rag_assets.defs.partitions import document_of, partition_key
 from rag_assets.errors import RagAssetsError, Stage
 from rag_assets.materializing.reports import StageReport
+from rag_assets.monitoring.events import event
+
+# What has become of a document that an asset passed; `index` tells it itself.
+_STATUSES = {"documents": "read", "chunks": "cut", "embeddings": "embedded"}
 
 
 def batch_of(context: dg.AssetExecutionContext) -> list[str]:
     """The documents of this run, in the order of their partitions."""
     return [document_of(key) for key in context.partition_keys]
+
+
+def reason_of(failure: StepFailureData) -> str | None:
+    """What a failed step said, in one line, without Dagster's frame around it; None where it said nothing."""
+    if failure.user_failure_data and failure.user_failure_data.description:
+        return failure.user_failure_data.description
+    error = failure.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return error.message.strip().splitlines()[0] if error is not None else None
 
 
 @contextmanager
@@ -72,7 +88,7 @@ def materializations_of(corpus: str, asset: str, result: StageReport) -> list[dg
         dg.AssetMaterialization(
             asset_key=[corpus, asset],
             partition=partition_key(document),
-            metadata={"document": document, **_readable(figures)},
+            metadata=_of_document(asset, document, figures),
         )
         for document, figures in result.documents.items()
     ]
@@ -89,21 +105,39 @@ def report(context: dg.AssetExecutionContext, stage: Stage, result: StageReport)
     if alone and result.failed:
         document, error = next(iter(result.failed.items()))
         raise dg.Failure(description=f"{document}: {error.reason}", allow_retries=False)
+    corpus, asset = context.asset_key.path
     metadata: dict[str, Mapping[str, Any]] = {
-        document: {"document": document, **_readable(figures)} for document, figures in result.documents.items()
+        document: _of_document(asset, document, figures) for document, figures in result.documents.items()
     }
     for document, error in result.failed.items():
         metadata[document] = {"document": document, "status": "failed", "stage": stage, "reason": error.reason}
-    for document in result.skipped:
-        metadata[document] = {"document": document, "status": "failed", "reason": "an earlier stage set it aside"}
+    for document, reason in result.skipped.items():
+        metadata[document] = {"document": document, "status": "skipped", "reason": reason}
     partition_metadata(context, metadata)
+    tell_stage(corpus, context.run.run_id, asset, result)
     context.log.info(
-        "%d documents passed, %d were set aside, %d had been set aside before",
+        "%d documents passed, %d were set aside, %d were skipped",
         len(result.documents),
         len(result.failed),
         len(result.skipped),
     )
     return {"documents": len(result.documents), "set_aside": len(result.failed)}
+
+
+def tell_stage(corpus: str, run_id: str, asset: str, result: StageReport) -> None:
+    """Tell a machine what became of the documents of `corpus` on their way through `asset`."""
+    ran = {"corpus": corpus, "run_id": run_id, "step": asset}
+    for document, error in result.failed.items():
+        what = f"{document} was set aside: {error.reason}"
+        about = {"document": document, "reason": error.reason}
+        event("document_set_aside", what, {**ran, **about}, level=logging.WARNING)
+    counts = {"documents": len(result.documents), "set_aside": len(result.failed), "skipped": len(result.skipped)}
+    event("stage_finished", f"{corpus}: {len(result.documents)} documents passed {asset}", {**ran, **counts})
+
+
+def _of_document(asset: str, document: str, figures: Mapping[str, object]) -> dict[str, Any]:
+    """What the page of a partition tells."""
+    return {"document": document, "status": _STATUSES.get(asset), **_readable(figures)}
 
 
 def _readable(figures: Mapping[str, object]) -> dict[str, Any]:

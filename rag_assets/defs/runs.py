@@ -63,6 +63,14 @@ def runs_under_way(
     return alive
 
 
+def stuck_runs(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> dict[str, str]:
+    """Runs of `corpus` that are under way and do not move, and why that is believed. They are left as they are."""
+    records = instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY))
+    runs = [record.dagster_run for record in records if _touches(record.dagster_run, corpus.name)]
+    deaths = {run.run_id: _death(instance, store, corpus.name, run, holding_lock=False) for run in runs}
+    return {run_id: why for run_id, why in deaths.items() if why}
+
+
 def note_request(store: Store, corpus: CorpusSettings) -> None:
     """Note that the sensor has just asked for runs, which Dagster will launch in a moment."""
     if store.locks:

@@ -7,12 +7,14 @@ are checked against a hash before use. Nothing is downloaded. Importing this mod
 import functools
 import hashlib
 import importlib.metadata
+import itertools
 import math
 import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +40,19 @@ _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f4115
 # a response is kept; a kill loses what they had in hand.
 _INPUTS_PER_THREAD = 32
 _CONCURRENCY = 2
+# Of a text whose pieces are compared; some 2,000 pieces.
+_WINDOWS_OF_PIECES = 8
 _QUEUEING = threading.Lock()
 _SHORT = 2000  # characters, about two windows: what is kept of more would be large
+
+
+@dataclass(frozen=True)
+class PieceVectors:
+    """A text in word pieces: `pieces` of shape (pieces, 384), of unit length each, none where the text has none, and the
+    vector of the `whole`, of shape (384,)."""
+
+    pieces: Vectors
+    whole: Vectors
 
 
 class LocalProvider:
@@ -104,6 +117,19 @@ class LocalProvider:
             tokens=sum(pieces for of_text in of_texts for pieces, _ in of_text),
         )
 
+    def embed_pieces(self, texts: Sequence[str]) -> list[PieceVectors]:
+        """Each of `texts` piece by piece, for who compares pieces. Of a long text the first `_WINDOWS_OF_PIECES` windows."""
+        with _QUEUEING:
+            model = _model()
+            windows = [
+                [
+                    self._pool.submit(model.states, window)
+                    for window in itertools.islice(_windows(*_encode(text)), _WINDOWS_OF_PIECES)
+                ]
+                for text in texts
+            ]
+        return [_piece_vectors([window.result() for window in of_text]) for of_text in windows]
+
 
 class _Model:
     """The loaded network. Running it is safe from several threads, each of which uses one core."""
@@ -125,9 +151,13 @@ class _Model:
 
     def embed(self, window: Sequence[int]) -> Vectors:
         """The mean of the states of every word piece and both marks, of unit length."""
+        return _unit(self.states(window).mean(axis=0, dtype=np.float64))
+
+    def states(self, window: Sequence[int]) -> Vectors:
+        """The states of both marks and, between them, of every word piece."""
         ids = np.array([[self._start, *window, self._end]], dtype=np.int64)
         states: Vectors = self._session.run([OUTPUT], {INPUT: ids})[0][0]
-        return _unit(states.mean(axis=0, dtype=np.float64))
+        return states
 
 
 @functools.cache
@@ -180,6 +210,12 @@ def _mean(windows: list[tuple[int, Vectors]]) -> Vectors:
         return windows[0][1]
     weights = np.array([length for length, _ in windows], dtype=np.float64)
     return _unit(weights @ np.stack([vector for _, vector in windows]))
+
+
+def _piece_vectors(windows: Sequence[Vectors]) -> PieceVectors:
+    pieces = np.concatenate([states[1:-1] for states in windows])
+    wholes = [(len(states) - 2, _unit(states.mean(axis=0, dtype=np.float64))) for states in windows]
+    return PieceVectors(pieces / np.linalg.norm(pieces, axis=1, keepdims=True), _mean(wholes))
 
 
 def _unit(vector: Any) -> Vectors:

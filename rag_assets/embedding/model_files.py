@@ -8,13 +8,13 @@ from pathlib import Path
 from rag_assets.errors import ProviderError
 
 
-def hash_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
+def hash_files(folder: Path, names: Iterable[str], *, section: str = "embedding") -> dict[str, str]:
     """The SHA-256 of each file of `folder` by its name, in the order of the names.
 
     A file is read again only when its size, its time or its inode has changed; about one second a gigabyte. Raises
-    `ProviderError` when one cannot be read.
+    `ProviderError` that names the section's `folder` when one cannot be read.
     """
-    return {name: _sha256(folder / name) for name in sorted(names)}
+    return {name: _sha256(folder / name, section) for name in sorted(names)}
 
 
 def all_files(folder: Path) -> list[str]:
@@ -29,13 +29,13 @@ def all_files(folder: Path) -> list[str]:
     return names
 
 
-def _sha256(path: Path) -> str:
+def _sha256(path: Path, section: str) -> str:
     try:
         found = path.stat()
         return _sha256_of_version(path, (found.st_size, found.st_mtime_ns, found.st_ino))
     except OSError as error:
         raise ProviderError(
-            f"The model file {path} cannot be read: {error.strerror}; check embedding.folder."
+            f"The model file {path} cannot be read: {error.strerror}; check {section}.folder."
         ) from None
 
 

@@ -11,7 +11,7 @@ from rag_assets.chunking.chunks import chunk_document
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import DocumentError
 from rag_assets.generations import generation_of
-from rag_assets.materializing.reports import Progress, StageReport, no_progress, set_aside
+from rag_assets.materializing.reports import Progress, StageReport, no_progress, set_aside, why_skipped
 from rag_assets.records import CHUNKS, Chunk, Document
 from rag_assets.storing.ledger import change, failure, known_documents
 from rag_assets.storing.stores import Store
@@ -48,7 +48,11 @@ def chunk_documents(
         )
         if chunks is not None:
             rows += [_row(chunk, row["text_hash"], chunking) for chunk in chunks]
-            figures[document.document] = {"chunks": len(chunks), "tokens": sum(chunk.tokens for chunk in chunks)}
+            figures[document.document] = {
+                "title": document.title,
+                "chunks": len(chunks),
+                "tokens": sum(chunk.tokens for chunk in chunks),
+            }
     progress("chunks", len(good), len(good))
     store.chunks(corpus.name).replace(list(figures), pa.Table.from_pylist(rows, schema=CHUNKS))
     if failed:
@@ -56,8 +60,9 @@ def chunk_documents(
             name: failure(known[name], "chunk", error, same_content=True) | {"generation": generation_of(corpus).id}
             for name, error in failed.items()
         }
-        change(store.documents(corpus.name), changes)
-    return StageReport(documents=figures, failed=failed, skipped=tuple(sorted(set(documents) - set(good))))
+        change(store.documents(corpus.name), changes, of_bytes={name: known[name].byte_hash for name in changes})
+    skipped = {name: why_skipped(known.get(name)) for name in sorted(set(documents) - set(good))}
+    return StageReport(documents=figures, failed=failed, skipped=skipped)
 
 
 def _row(chunk: Chunk, document_hash: str, chunking: str) -> dict[str, Any]:

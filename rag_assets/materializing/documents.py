@@ -10,14 +10,13 @@ from rag_assets.config import CorpusSettings
 from rag_assets.errors import DocumentError
 from rag_assets.fingerprints import hash_bytes
 from rag_assets.generations import Generation, generation_of
-from rag_assets.materializing.reports import Progress, StageReport, no_progress, set_aside
+from rag_assets.materializing.reports import PREVIEW, Progress, StageReport, no_progress, set_aside
 from rag_assets.reading.documents import read_document
 from rag_assets.reading.source import Source, SourceFile
 from rag_assets.records import DOCUMENTS, Document
 from rag_assets.storing.ledger import KnownDocument, change, failure, known_documents
 from rag_assets.storing.stores import Store
 
-_PREVIEW = 400
 # Nothing is known of a file that could not be read, so that the next scan takes it up as soon as it can be.
 _UNREAD: Mapping[str, object] = dict.fromkeys(("byte_hash", "bytes", "modified_ns", "revision", "read_at"))
 
@@ -83,6 +82,7 @@ def _row(
         "page_starts": list(document.page_starts),
         "source_uri": file.uri,
         **source,
+        "text_since": known.text_since if known and known.text_hash == document.text_hash else file.read_at,
         "reader": generation.reader,
         "status": "pending",
         "attempts": known.attempts if known and _is_same(known, source["byte_hash"], generation) else 0,
@@ -130,5 +130,5 @@ def _figures(document: Document, file: SourceFile) -> dict[str, object]:
         "lossy": document.lossy,
         "page_starts": list(document.page_starts),
         "source_uri": file.uri,
-        "preview": document.text[:_PREVIEW],
+        "preview": document.text[:PREVIEW],
     }

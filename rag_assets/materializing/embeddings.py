@@ -12,7 +12,7 @@ from rag_assets.embedding.provider import EmbeddingProvider, Vectors
 from rag_assets.errors import DocumentError
 from rag_assets.generations import generation_of
 from rag_assets.materializing.embedded_texts import COLUMNS, embedded_texts
-from rag_assets.materializing.reports import Progress, StageReport, no_progress
+from rag_assets.materializing.reports import Progress, StageReport, no_progress, why_skipped
 from rag_assets.spending import refuse_over_budget
 from rag_assets.storing.ledger import change, failure, known_documents
 from rag_assets.storing.spending import Spend, SpendLedger, spend_of
@@ -96,10 +96,11 @@ def embed_documents(
             changes[document] |= failure(known[document], "embed", failed[document], same_content=True)
             changes[document]["generation"] = generation_of(corpus).id
         else:
-            figures[document] = dict(changes[document])
+            figures[document] = {"title": known[document].title, **changes[document]}
     if changes:
-        change(ledger, changes)
-    return StageReport(documents=figures, failed=failed, skipped=tuple(sorted(set(documents) - good)))
+        change(ledger, changes, of_bytes={name: known[name].byte_hash for name in changes})
+    skipped = {name: why_skipped(known.get(name)) for name in sorted(set(documents) - good)}
+    return StageReport(documents=figures, failed=failed, skipped=skipped)
 
 
 def _spent(store: Store, corpus: CorpusSettings, run_id: str | None) -> float:

@@ -1,5 +1,6 @@
 """Chunks and their vectors become the rows that readers search, all rows of the batch in one commit."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -9,13 +10,17 @@ import pyarrow.compute as pc
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import StoreError
 from rag_assets.generations import Generation, generation_of
+from rag_assets.headings import with_headings
+from rag_assets.labels import labels_of
 from rag_assets.materializing.embedded_texts import embedded_texts
-from rag_assets.materializing.reports import StageReport
+from rag_assets.materializing.reports import PREVIEW, StageReport, why_skipped
 from rag_assets.records import CHUNKS, index_schema
 from rag_assets.storing.ledger import KnownDocument, change, known_documents
 from rag_assets.storing.publishing import latest_publication, publish_lock
 from rag_assets.storing.stores import Store
 from rag_assets.storing.vectors import VectorTable
+
+_INDEX = index_schema(dimensions=1)
 
 
 def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[str], *, run_id: str) -> StageReport:
@@ -58,17 +63,43 @@ def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[st
         if overtaken and rows is not None:
             rows = rows.filter(pc.is_in(rows["document"], value_set=pa.array(good, pa.string())))
         _replace(store, corpus.name, generation, good, rows)
-        change(ledger, {name: changes[name] for name in good})
-    figures = {name: {"rows": counts.get(name, 0), "status": changes[name]["status"]} for name in good}
-    return StageReport(documents=figures, skipped=tuple(sorted(set(documents) - set(good))))
+        # Somebody may read a document again between that look and this note, which must not count the new text as indexed.
+        change(ledger, {name: changes[name] for name in good}, of_bytes={name: known[name].byte_hash for name in good})
+    figures = _figures(known, {name: changes[name] for name in good}, rows)
+    skipped = {name: why_skipped(known.get(name)) for name in sorted(set(documents) - set(good))}
+    return StageReport(documents=figures, skipped=skipped)
+
+
+def _figures(
+    known: Mapping[str, KnownDocument], indexed: Mapping[str, Mapping[str, object]], rows: pa.Table | None
+) -> dict[str, dict[str, object]]:
+    """All that is told of each document that was indexed: what it is, what became of it, and what its last run paid for."""
+    shown: dict[str, dict[str, object]] = {}
+    if rows is not None:
+        first = rows.select(["document", "ordinal", "source_uri", "text"]).filter(pc.equal(rows["ordinal"], 0))
+        for row in first.to_pylist():
+            shown[row["document"]] = {"source_uri": row["source_uri"], "preview": row["text"][:PREVIEW]}
+    paid = ("texts_embedded", "texts_reused", "tokens_embedded", "cost_usd")
+    return {
+        name: {
+            "title": known[name].title,
+            "mime": known[name].mime,
+            "status": now["status"],
+            "rows": now["chunks"],
+            "tokens": now["tokens"],
+            **{column: getattr(known[name], column) for column in paid},
+            **shown.get(name, {}),
+        }
+        for name, now in indexed.items()
+    }
 
 
 def _overtaken(store: Store, corpus: str, known: Mapping[str, KnownDocument], documents: Sequence[str]) -> set[str]:
     """Those of `documents` that were read again, or removed, since they were looked at here: their rows would be those of
     an earlier text, and who read them brings the new ones."""
-    found = store.documents(corpus).read_where_in("document", documents, ["document", "text_hash"])
-    now = dict(zip(found["document"].to_pylist(), found["text_hash"].to_pylist(), strict=True))
-    return {name for name in documents if now.get(name) != known[name].text_hash}
+    found = store.documents(corpus).read_where_in("document", documents, ["document", "byte_hash"])
+    now = dict(zip(found["document"].to_pylist(), found["byte_hash"].to_pylist(), strict=True))
+    return {name for name in documents if name not in now or now[name] != known[name].byte_hash}
 
 
 def remove_documents(store: Store, corpus: CorpusSettings, documents: Sequence[str]) -> None:
@@ -137,12 +168,39 @@ def _with_vectors(store: Store, corpus: CorpusSettings, chunks: pa.Table, table:
 
 
 def _with_document_columns(rows: pa.Table, store: Store, corpus: str, documents: Sequence[str]) -> pa.Table:
-    columns = ["document", "title", "mime", "source_uri"]
+    same = ["title", "mime", "source_uri"]
+    columns = ["document", *same, "modified_ns", "metadata", "text"]
     found = store.documents(corpus).read_where_in("document", documents, columns)
     place = pc.index_in(rows["document"], value_set=found["document"].combine_chunks())
-    for name in columns[1:]:
-        rows = rows.append_column(name, found[name].combine_chunks().take(place))
+    known = {name: found[name].combine_chunks() for name in same}
+    known["modified"] = pc.divide(found["modified_ns"].combine_chunks(), 1_000).cast(_INDEX.field("modified").type)
+    labels = [labels_of(json.loads(metadata or "{}")) for metadata in found["metadata"].to_pylist()]
+    known["metadata"] = pa.array(labels, _INDEX.field("metadata").type)
+    for name, values in known.items():
+        rows = rows.append_column(name, values.take(place))
+    texts = dict(zip(found["document"].to_pylist(), found["text"].to_pylist(), strict=True))
+    rows = rows.append_column("space_after", pa.array(_spaces_after(rows, texts), pa.string()))
+    rows = rows.append_column("searched_text", pa.array(_searched_texts(rows), pa.string()))
     return rows.select(index_schema(rows.schema.field("vector").type.list_size).names)
+
+
+def _searched_texts(rows: pa.Table) -> list[str]:
+    columns = (rows[name].to_pylist() for name in ("text", "title", "heading_path"))
+    return [
+        with_headings(text, title=title, heading_path=path or ()) for text, title, path in zip(*columns, strict=True)
+    ]
+
+
+def _spaces_after(rows: pa.Table, texts: Mapping[str, str]) -> list[str]:
+    """What stands between each chunk and the next of its document: white space, nothing where they touch or overlap, or
+    where it is the last."""
+    keys = list(zip(rows["document"].to_pylist(), rows["ordinal"].to_pylist(), strict=True))
+    starts = dict(zip(keys, rows["start_char"].to_pylist(), strict=True))
+    ends = rows["end_char"].to_pylist()
+    return [
+        texts.get(document, "")[end : starts.get((document, ordinal + 1), end)]
+        for (document, ordinal), end in zip(keys, ends, strict=True)
+    ]
 
 
 def _count(chunks: pa.Table) -> dict[str, int]:

@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rag_assets.errors import DocumentError, RagAssetsError
+from rag_assets.storing.ledger import KnownDocument
+
+PREVIEW = 400
+"""So many characters of a document are shown beside its figures."""
 
 T = TypeVar("T")
 Figures = Mapping[str, object]
@@ -19,17 +23,26 @@ def no_progress(stage: str, done: int, total: int) -> None:
 class StageReport:
     """Figures by document, for all documents of the batch that passed, and the errors of those that were set aside.
 
-    `skipped` were set aside by an earlier stage.
+    `skipped` had nothing to pass with, each with the reason: most were set aside by an earlier stage.
     """
 
     documents: Mapping[str, Figures] = field(default_factory=dict)
     failed: Mapping[str, DocumentError] = field(default_factory=dict)
-    skipped: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def total(self, figure: str) -> float:
         """The sum of one figure over the documents."""
         values = [figures.get(figure) for figures in self.documents.values()]
         return sum(value for value in values if isinstance(value, int | float))
+
+
+def why_skipped(known: KnownDocument | None) -> str:
+    """Why a stage has nothing to do for a document."""
+    if known is None:
+        return "it was not read yet"
+    if known.status == "failed":
+        return f"set aside by an earlier stage ({known.stage}): {known.reason}"
+    return "it was read again meanwhile; the run that read it goes on with it"
 
 
 def set_aside(work: Callable[[], T], failed: dict[str, DocumentError], document: str) -> T | None:

@@ -34,7 +34,7 @@ _OPEN_DOCUMENT = b"application/vnd.oasis.opendocument"
 def detect_format(document: str, data: bytes, stated: Format | None = None) -> Format:
     """The format of `data`, found under the name `document` in a source that says it is `stated`.
 
-    Raises `DocumentError` for a container that nothing reads.
+    Raises `DocumentError` for a container that nothing reads, and for text that is called a container.
     """
     named = stated or format_by_name(document)
     head = data[:_HEAD_BYTES]
@@ -50,7 +50,15 @@ def detect_format(document: str, data: bytes, stated: Format | None = None) -> F
         return named
     if _HTML.match(head.removeprefix(b"\xef\xbb\xbf")):
         return formats.HTML
-    return formats.XML if head.removeprefix(b"\xef\xbb\xbf").startswith(b"<?xml") else formats.TEXT
+    if head.removeprefix(b"\xef\xbb\xbf").startswith(b"<?xml"):
+        return formats.XML
+    by_name = format_by_name(document)  # servers call CSV a workbook
+    if by_name is None or not by_name.container:
+        return by_name or formats.TEXT
+    raise DocumentError(
+        f"its content is not {by_name.name}; give it its right ending, save it anew if it is damaged, or exclude it in"
+        " corpora.yaml"
+    )
 
 
 def _in_archive(data: bytes, named: Format | None) -> Format:

@@ -15,7 +15,7 @@ from rag_assets.reading.detecting import detect_format
 from rag_assets.reading.formats import TEXT, Format, format_by_name
 from rag_assets.records import Document
 
-READER_VERSION = "3"
+READER_VERSION = "4"
 """Part of every document's fingerprint: raised when the same bytes are read into another document."""
 
 

@@ -4,29 +4,38 @@ Only `lance` is imported, and only when a search is made: a question in a fresh 
 with the passages is `rag_assets.asking`.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
-from rag_assets.config import CorpusSettings
+from rag_assets.config import CorpusSettings, RetrievalSettings
 from rag_assets.embedding.provider import EmbeddingProvider, TextRefused, Vectors
 from rag_assets.errors import QuestionError
 from rag_assets.records import Parent, Passage
+from rag_assets.retrieving.collapsing import collapse
+from rag_assets.retrieving.conditions import condition_of
+from rag_assets.retrieving.filters import Filter, parse_filters
+from rag_assets.retrieving.fusing import fuse
 from rag_assets.storing.publishing import Publication
+from rag_assets.storing.search_indices import searched_column
 from rag_assets.storing.stores import Store
-from rag_assets.storing.tables import first_line
+from rag_assets.storing.tables import first_line, is_in
 
-T = TypeVar("T", bound=Hashable)
+if TYPE_CHECKING:
+    import lance
+
 Mode = Literal["hybrid", "vector", "text"]
 
-# Cormack, Clarke and Büttcher (SIGIR 2009) found 60 good on every collection they tried, and so did we on three.
-_RRF_K = 60
 # Where vectors have an index, so many of its partitions are looked at, and the vectors themselves of what is found there.
 # Measured: docs/decisions/0014-vector-index-by-size.md.
 PARTITIONS = 20
 REFINE = 1
+# As long as passages are collapsed to fewer than are wanted, so many times more are looked at, up to a limit.
+_DEEPER = 4
+_DEEPEST = 10_000
 _COLUMNS = [
     "chunk_id",
     "document",
@@ -48,13 +57,15 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class Search:
-    """What to look for. `where` is a SQL condition on the columns of the index, checked before anything is ranked."""
+    """What to look for. `where`, a SQL condition on the columns of the index, and `filters` hold before anything is ranked;
+    they come before the filters of the corpus on the same fields."""
 
     query: str
     mode: Mode
     top_k: int
     candidates: int
     where: str | None = None
+    filters: Sequence[Filter] = ()
 
 
 def search(
@@ -66,30 +77,49 @@ def search(
     *,
     vector: Vectors | None = None,
 ) -> list[Passage]:
-    """The best `top_k` passages of `publication`, best first. `provider` must be the model that made the publication;
-    `vector` is what it made of the query, where that is known already.
+    """The best `top_k` passages of `publication`, best first, near-duplicates collapsed as `corpus` says. `provider` must be
+    the model that made the publication; `vector` is what it made of the query, where that is known already.
 
-    Raises `QuestionError` when `where` is not a condition on the index, and when the model refuses the question.
+    Raises `QuestionError` when `where` or a filter is not a condition on the index, and when the model refuses the question.
     """
     if publication.table_version == 0:
         return []
-    dataset = store.index(corpus.name, publication.generation, dimensions=1).open(publication.table_version)
-    depth = max(wanted.candidates, wanted.top_k)
-    rankings: list[pa.Table] = []
-    if wanted.mode in ("hybrid", "vector"):
-        vector = embed_question(wanted.query, provider) if vector is None else vector
-        rankings.append(_nearest(dataset, vector, depth, wanted.where))
-    if wanted.mode in ("hybrid", "text"):
-        rankings.append(_full_text(dataset, wanted.query, depth, wanted.where))
-    similarities = _similarities(rankings)
-    rows: dict[str, dict[str, Any]] = {row["chunk_id"]: row for ranking in rankings for row in ranking.to_pylist()}
-    scores = (
-        fuse([ranking["chunk_id"].to_pylist() for ranking in rankings])
-        if len(rankings) > 1
-        else _own_scores(rankings[0])
+    dataset = _open(store, corpus, publication)
+    settings = corpus.retrieval
+    condition = condition_of(
+        dataset, corpus.name, where=wanted.where, filters=wanted.filters, defaults=parse_filters(settings.filters)
     )
-    best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: wanted.top_k]
-    return [_passage(corpus.name, rows[chunk_id], score, similarities.get(chunk_id)) for chunk_id, score in best]
+    if vector is None and weighs(settings, wanted.mode, "vector"):
+        vector = embed_question(wanted.query, provider)
+    depth = max(wanted.candidates, wanted.top_k)
+    while True:
+        found = _ranked(dataset, corpus, wanted, vector=vector, condition=condition, depth=depth)
+        passages = found
+        if settings.collapse is not None:
+            passages = collapse(found, threshold=settings.collapse, at_most=wanted.top_k)
+        if len(passages) >= wanted.top_k or len(found) < depth or depth >= _DEEPEST:
+            return passages[: wanted.top_k]
+        depth = min(depth * _DEEPER, _DEEPEST)
+
+
+def vectors_of(
+    store: Store, corpus: CorpusSettings, publication: Publication, passages: Sequence[Passage]
+) -> dict[str, Vectors]:
+    """The vectors of `passages`, which were found in `publication`, by chunk id; each of shape (dimensions,)."""
+    if not passages:
+        return {}
+    where = " AND ".join(
+        is_in(column, sorted({getattr(passage, column) for passage in passages})) for column in ("document", "chunk_id")
+    )
+    rows = _open(store, corpus, publication).to_table(columns=["chunk_id", "vector"], filter=where)
+    vectors = np.array(rows["vector"].combine_chunks().flatten(), np.float32).reshape(rows.num_rows, -1)
+    return dict(zip(rows["chunk_id"].to_pylist(), vectors, strict=True))
+
+
+def weighs(settings: RetrievalSettings, mode: Mode, kind: Literal["vector", "text"]) -> bool:
+    """Whether the search of this kind has a say in the order."""
+    weight: float = getattr(settings.weights, kind)
+    return mode == kind or (mode == "hybrid" and weight > 0)
 
 
 def embed_question(query: str, provider: EmbeddingProvider) -> Vectors:
@@ -102,24 +132,46 @@ def embed_question(query: str, provider: EmbeddingProvider) -> Vectors:
     return vector
 
 
-def fuse(rankings: Sequence[Sequence[T]]) -> dict[T, float]:
-    """Reciprocal rank fusion: an item scores the sum of 1 / (60 + rank) over the rankings that hold it, ranks from 1."""
-    scores: dict[T, float] = {}
-    for ranking in rankings:
-        for rank, item in enumerate(ranking, start=1):
-            scores[item] = scores.get(item, 0.0) + 1.0 / (_RRF_K + rank)
-    return scores
+def _open(store: Store, corpus: CorpusSettings, publication: Publication) -> "lance.LanceDataset":
+    return store.index(corpus.name, publication.generation, dimensions=1).open(publication.table_version)
 
 
-def fuse_corpora(rankings: Sequence[Sequence[Passage]]) -> list[Passage]:
-    """The passages of several corpora in one ranking. Scores of different corpora and models cannot be compared, so ranks
-    are fused; the score of a passage becomes 1 / (60 + its rank), and the corpus that comes first wins a tie."""
-    by_place = {(passage.corpus, passage.chunk_id): passage for ranking in rankings for passage in ranking}
-    scores = fuse([[(passage.corpus, passage.chunk_id) for passage in ranking] for ranking in rankings])
-    return [replace(by_place[place], score=score) for place, score in sorted(scores.items(), key=lambda item: -item[1])]
+def _ranked(
+    dataset: "lance.LanceDataset",
+    corpus: CorpusSettings,
+    wanted: Search,
+    *,
+    vector: Vectors | None,
+    condition: str | None,
+    depth: int,
+) -> list[Passage]:
+    """What the searches find that have a say, the best `depth` of each, in one order."""
+    settings = corpus.retrieval
+    rankings: list[pa.Table] = []
+    weights: list[float] = []
+    if vector is not None and weighs(settings, wanted.mode, "vector"):
+        rankings.append(_nearest(dataset, vector, depth, wanted.where, condition))
+        weights.append(settings.weights.vector)
+    if weighs(settings, wanted.mode, "text"):
+        rankings.append(_full_text(dataset, wanted.query, depth, wanted.where, condition))
+        weights.append(settings.weights.text)
+    similarities, text_scores = _scores_of(rankings, "_distance"), _scores_of(rankings, "_score")
+    rows: dict[str, dict[str, Any]] = {row["chunk_id"]: row for ranking in rankings for row in ranking.to_pylist()}
+    scores = (
+        fuse([ranking["chunk_id"].to_pylist() for ranking in rankings], weights=weights, rrf_k=settings.rrf_k)
+        if len(rankings) > 1
+        else _own_scores(rankings[0])
+    )
+    best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        _passage(corpus.name, rows[chunk_id], score, similarities.get(chunk_id), text_scores.get(chunk_id))
+        for chunk_id, score in best
+    ]
 
 
-def _nearest(dataset: Any, vector: Vectors, depth: int, where: str | None) -> pa.Table:
+def _nearest(
+    dataset: "lance.LanceDataset", vector: Vectors, depth: int, where: str | None, condition: str | None
+) -> pa.Table:
     nearest = {
         "column": "vector",
         "q": vector,
@@ -128,21 +180,26 @@ def _nearest(dataset: Any, vector: Vectors, depth: int, where: str | None) -> pa
         "nprobes": PARTITIONS,
         "refine_factor": REFINE,
     }
-    return _scan(dataset, [*_COLUMNS, "_distance"], where, nearest=nearest)
+    return _scan(dataset, [*_COLUMNS, "_distance"], where, condition, nearest=nearest)
 
 
-def _full_text(dataset: Any, query: str, depth: int, where: str | None) -> pa.Table:
+def _full_text(
+    dataset: "lance.LanceDataset", query: str, depth: int, where: str | None, condition: str | None
+) -> pa.Table:
     from lance.query import MatchQuery
 
-    words = MatchQuery(query, "text")
-    return _scan(dataset, [*_COLUMNS, "_score"], where, full_text_query=words, limit=depth)
+    words = MatchQuery(query, searched_column(dataset))
+    return _scan(dataset, [*_COLUMNS, "_score"], where, condition, full_text_query=words, limit=depth)
 
 
-def _scan(dataset: Any, columns: list[str], where: str | None, **how: Any) -> pa.Table:
+def _scan(
+    dataset: "lance.LanceDataset", columns: list[str], where: str | None, condition: str | None, **how: Any
+) -> pa.Table:
+    """The rows for which `condition` is true; of it, `where` is what a person wrote."""
     known = {*dataset.schema.names, "_distance", "_score"}
     columns = [name for name in columns if name in known]  # an earlier version of the code published fewer
     try:
-        return dataset.scanner(columns=columns, filter=where, prefilter=where is not None, **how).to_table()
+        return dataset.scanner(columns=columns, filter=condition, prefilter=condition is not None, **how).to_table()
     except (ValueError, OSError) as error:
         if where is None:
             raise
@@ -160,15 +217,15 @@ def _own_scores(ranking: pa.Table) -> dict[str, float]:
     return dict(zip(ids, ranking["_score"].to_pylist(), strict=True))
 
 
-def _similarities(rankings: Sequence[pa.Table]) -> Mapping[str, float]:
-    for ranking in rankings:
-        if "_distance" in ranking.column_names:
-            return _own_scores(ranking)
-    return {}
+def _scores_of(rankings: Sequence[pa.Table], column: str) -> Mapping[str, float]:
+    """The scores of the ranking that has `column`, none where no ranking has."""
+    return next((_own_scores(ranking) for ranking in rankings if column in ranking.column_names), {})
 
 
-def _passage(corpus: str, row: Mapping[str, Any], score: float, similarity: float | None) -> Passage:
+def _passage(
+    corpus: str, row: Mapping[str, Any], score: float, similarity: float | None, text_score: float | None
+) -> Passage:
     values: dict[str, Any] = {name: row.get(name) for name in _COLUMNS}
     values["heading_path"] = tuple(row["heading_path"] or ())
     values["parent"] = Parent(**row["parent"]) if row.get("parent") else None
-    return Passage(**values, score=score, similarity=similarity, corpus=corpus)
+    return Passage(**values, score=score, similarity=similarity, text_score=text_score, corpus=corpus)

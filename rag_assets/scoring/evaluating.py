@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rag_assets.asking import Found, generate, make_question, rerank, retrieve
+from rag_assets.asking import Found, generate, make_question, read_wider, rerank, retrieve
 from rag_assets.config import CorpusSettings, EvaluationSettings, Settings
 from rag_assets.embedding.providers import make_provider
 from rag_assets.errors import QuestionError
 from rag_assets.fingerprints import fingerprint
 from rag_assets.progress import Listener
 from rag_assets.records import Answer, Evaluation, Figures, QuestionScore
-from rag_assets.retrieving.parents import read_parents
 from rag_assets.scoring.judging import Judged, judge_citations, judge_passages
 from rag_assets.scoring.measures import RankingScores, percentile, ranking_scores
 from rag_assets.scoring.pinning import PinnedStore
@@ -95,7 +94,8 @@ def evaluate(
         figures=_figures(scores),
         scores=scores,
     )
-    return Report(evaluation, [*_drafts(known), *_unknown_documents(store, corpus.name, publication, known)])
+    warnings = [*_drafts(known), *_unranked(outcomes), *_unknown_documents(store, corpus.name, publication, known)]
+    return Report(evaluation, warnings)
 
 
 def questions_hash(known: QuestionSet, wanted: EvaluationSettings) -> str:
@@ -122,11 +122,16 @@ def _ask(
         cost = quote(make_provider(embedding_for(corpus, pinned.publication)), [question.text]).cost_usd
     answer = None
     if wanted.answers:
-        given = replace(found, passages=found.passages[: corpus.retrieval.top_k])
-        answer = generate(pinned, corpus, given, run_id=run_id)
-        cost += answer.usage.cost_usd
-    seen = read_parents(found.passages[: wanted.top_k])
+        answer = generate(pinned, corpus, _first(found, corpus.retrieval.top_k), run_id=run_id)
+    cost += (answer or found.reranking).usage.cost_usd  # that of an answer holds that of its reranker
+    seen, _ = read_wider(pinned, _first(found, wanted.top_k))
     return _Outcome(question, found, judge_passages(question, seen) if question.answerable else None, answer, cost)
+
+
+def _first(found: Found, count: int) -> Found:
+    """`found` as a question with this `top_k` would have it."""
+    passages = [*found.passages, *found.reserve]
+    return replace(found, passages=passages[:count], reserve=passages[count : 2 * count])
 
 
 def _scores(outcomes: Sequence[_Outcome], *, top_k: int) -> list[QuestionScore]:
@@ -192,6 +197,14 @@ def _drafts(known: QuestionSet) -> list[str]:
     if not known.drafts:
         return []
     return [f'{known.path}: {known.drafts} drafts are skipped; correct them, and take out their "draft": true']
+
+
+def _unranked(outcomes: Sequence[_Outcome]) -> list[str]:
+    """Figures of a fused order, taken for those of a reranker, would judge something else."""
+    failures = [one.found.reranking.failure for one in outcomes if one.found.reranking.failure]
+    if not failures:
+        return []
+    return [f"{len(failures)} of {len(outcomes)} questions were judged in fused order: the reranker {failures[0]}"]
 
 
 def _unknown_documents(store: Store, corpus: str, publication: Publication, known: QuestionSet) -> list[str]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rag_assets.errors import StoreError
-from rag_assets.storing.search_indices import DOCUMENT_INDEX, TEXT_INDEX
-from rag_assets.storing.tables import Table, first_line, sql_literal
+from rag_assets.storing.search_indices import DOCUMENT_INDEX, TEXT_INDEX, searched_column
+from rag_assets.storing.tables import READ_AHEAD_BYTES, Table, first_line, sql_literal
 
 if TYPE_CHECKING:
     import lance
@@ -35,7 +35,7 @@ def why_unreadable(table: Table, *, version: int | None = None) -> str | None:
         if not table.exists():
             return None
         dataset = lance.dataset(table.uri, version=version)
-        for _ in dataset.to_batches(batch_size=_ROWS):
+        for _ in dataset.to_batches(batch_size=_ROWS, batch_readahead=2, io_buffer_size=READ_AHEAD_BYTES):
             pass
         dataset.tags.list()
     except _DAMAGE as error:
@@ -58,7 +58,7 @@ def why_unsearchable(table: Table) -> str | None:
             where = f"document = {sql_literal(some[0]['document'])}"
             dataset.to_table(columns=["document"], filter=where)
         if some and TEXT_INDEX in names:
-            words = MatchQuery(" ".join(some[0]["text"].split()[:20]), "text")
+            words = MatchQuery(" ".join(some[0]["text"].split()[:20]), searched_column(dataset))
             dataset.to_table(columns=["document", "_score"], full_text_query=words, limit=1)
     except _DAMAGE as error:
         return first_line(error)

@@ -28,6 +28,7 @@ _COLUMNS = [
     "modified_ns",
     "revision",
     "read_at",
+    "text_since",
     "reader",
     "generation",
     "indexed_at",
@@ -51,10 +52,10 @@ class KnownDocument:
     """A document as the last attempt left it.
 
     `byte_hash`, `bytes`, `modified_ns` (nanoseconds since the epoch) and `revision` (what its store marks content with,
-    such as an etag) describe the source file that was read, `reader` the code that read it, `generation` what its chunks
-    and vectors were made with, `attempts` the failures in a row on this content. `stage`, `reason` and `retryable` matter
-    while it is `failed`. `tokens` are those of its chunks; `tokens_embedded`, `texts_embedded`, `texts_reused` and
-    `cost_usd` (US dollars) are what its last run paid for.
+    such as an etag) describe the source file that was read, `text_since` when its present text was first read, `reader` the
+    code that read it, `generation` what its chunks and vectors were made with, `attempts` the failures in a row on this
+    content. `stage`, `reason` and `retryable` matter while it is `failed`. `tokens` are those of its chunks;
+    `tokens_embedded`, `texts_embedded`, `texts_reused` and `cost_usd` (US dollars) are what its last run paid for.
     """
 
     document: str
@@ -69,6 +70,7 @@ class KnownDocument:
     modified_ns: int | None
     revision: str | None
     read_at: datetime | None
+    text_since: datetime | None
     reader: str | None
     generation: str | None
     indexed_at: datetime | None
@@ -114,17 +116,26 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return [None if us is None else _EPOCH + timedelta(microseconds=us) for us in column.cast(pa.int64()).to_pylist()]
 
 
-def change(table: Table, changes: Mapping[str, Mapping[str, object]]) -> None:
+def change(
+    table: Table, changes: Mapping[str, Mapping[str, object]], *, of_bytes: Mapping[str, str | None] | None = None
+) -> None:
     """Set columns of documents that are already in the table, in one commit: document → column → value.
 
-    Other columns keep what another process wrote meanwhile: a scan notes times while a run moves documents on.
+    Other columns keep what another process wrote meanwhile: a scan notes times while a run moves documents on. `of_bytes`
+    holds the hash of the bytes that were worked on, by document; one that others were read of by now is left as it is.
     """
 
     def changed(rows: pa.Table) -> pa.Table:
         names = rows["document"].to_pylist()
+        if of_bytes is not None:
+            current = zip(names, rows["byte_hash"].to_pylist(), strict=True)
+            names = [name if of_bytes[name] == byte_hash else None for name, byte_hash in current]
         for column in sorted({column for values in changes.values() for column in values}):
             old = rows[column].to_pylist()
-            new = [changes[name].get(column, value) for name, value in zip(names, old, strict=True)]
+            new = [
+                value if name is None else changes[name].get(column, value)
+                for name, value in zip(names, old, strict=True)
+            ]
             field = DOCUMENTS.field(column)
             rows = rows.set_column(rows.schema.get_field_index(column), field, pa.array(new, field.type))
         return rows

@@ -32,12 +32,16 @@ _ABANDONED_AFTER = timedelta(days=1)
 
 @dataclass(frozen=True)
 class MaintenanceReport:
-    """What maintenance did. Bytes are those of the tables of the corpus and of the vectors of its model; `rows` those of the
-    index. `published` is None where nothing may be published now, and `problem` says why the index was left as it is."""
+    """What maintenance did. `bytes_…` are those of the tables of the corpus, `vector_bytes_…` those of the vectors of its
+    model, which the fingerprint `embedding` names and other corpora may share; `rows` are those of the index. `published`
+    is None where nothing may be published now, and `problem` says why the index was left as it is."""
 
     rows: int
     bytes_before: int
     bytes_after: int
+    embedding: str
+    vector_bytes_before: int
+    vector_bytes_after: int
     versions_dropped: Sequence[int]
     generations_reclaimed: Sequence[str]
     vectors: ForgottenVectors
@@ -51,6 +55,9 @@ class MaintenanceReport:
             "rows": self.rows,
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
+            "embedding": self.embedding[:16],
+            "vector_bytes_before": self.vector_bytes_before,
+            "vector_bytes_after": self.vector_bytes_after,
             "versions_dropped": list(self.versions_dropped),
             "generations_reclaimed": list(self.generations_reclaimed),
             "vectors_deleted": self.vectors.deleted,
@@ -76,8 +83,8 @@ def maintain(
     """
     now = now or datetime.now(UTC)
     embedding = generation_of(corpus).embedding
-    places = (store.corpus_uri(corpus.name), store.vectors(embedding).uri)
-    before = sum(map(bytes_in, places))
+    of_corpus, of_vectors = store.corpus_uri(corpus.name), store.vectors(embedding).uri
+    before, vectors_before = bytes_in(of_corpus), bytes_in(of_vectors)
     published = problem = None
     try:
         published = _publish(store, corpus, run_id=run_id)
@@ -98,7 +105,10 @@ def maintain(
     return MaintenanceReport(
         rows=_rows(store, corpus),
         bytes_before=before,
-        bytes_after=sum(map(bytes_in, places)),
+        bytes_after=bytes_in(of_corpus),
+        embedding=embedding,
+        vector_bytes_before=vectors_before,
+        vector_bytes_after=bytes_in(of_vectors),
         versions_dropped=sorted(dropped),
         generations_reclaimed=reclaimed,
         vectors=vectors,

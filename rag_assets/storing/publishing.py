@@ -19,6 +19,7 @@ from rag_assets.config import CorpusSettings, EmbeddingSettings
 from rag_assets.embedding.providers import embedding_identity
 from rag_assets.errors import QuestionError, StoreError
 from rag_assets.generations import Generation, generation_of
+from rag_assets.monitoring.events import event
 from rag_assets.records import PUBLICATIONS
 from rag_assets.storing.comparing import Changes, Place, compare_versions
 from rag_assets.storing.evaluations import evaluations, held_candidate
@@ -61,12 +62,14 @@ class Publication:
 @dataclass(frozen=True)
 class PublishReport:
     """What publishing did. `waiting` says why readers keep the version that they have: a new generation is incomplete, a
-    person rolled back, or the new version was not approved."""
+    person rolled back, or the new version was not approved. `changes` names the documents that readers see come, change and
+    go; None where nothing moved, or the version before is lost."""
 
     published: Publication | None
     moved: bool
     waiting: str | None
     health: IndexHealth
+    changes: Changes | None = None
 
 
 Approve = Callable[[Publication, Publication], str | None]
@@ -193,8 +196,8 @@ def _publish(
         return PublishReport(published=before, moved=False, waiting=held, health=health)
     waiting = _waiting(known, before, generation)
     if waiting and before:
-        after = _publish_removals(store, corpus.name, before, run_id=run_id)
-        return PublishReport(published=after, moved=after is not before, waiting=waiting, health=health)
+        after, changes = _publish_removals(store, corpus.name, before, run_id=run_id)
+        return PublishReport(after, moved=after is not before, waiting=waiting, health=health, changes=changes)
     if before and _is_current(before, generation.id, table):
         return PublishReport(published=before, moved=False, waiting=None, health=health)
     publication = Publication(
@@ -207,22 +210,25 @@ def _publish(
         chunks=sum(rows_of.values()),
         embedding=corpus.embedding,
     )
-    publication = replace(publication, changes=_count_changes(store, corpus.name, before, publication))
+    changes = _changes(store, corpus.name, before, publication)
+    publication = replace(publication, changes=_count(changes))
     if before and approve and (refused := approve(before, publication)):
         return PublishReport(published=before, moved=False, waiting=refused, health=health)
     _point_at(store, corpus.name, publication, table)
     _tidy(store, corpus, before, publication)
-    return PublishReport(published=publication, moved=True, waiting=None, health=health)
+    return PublishReport(published=publication, moved=True, waiting=None, health=health, changes=changes)
 
 
-def _publish_removals(store: Store, corpus: str, before: Publication, *, run_id: str) -> Publication:
+def _publish_removals(
+    store: Store, corpus: str, before: Publication, *, run_id: str
+) -> tuple[Publication, Changes | None]:
     """While a new generation is built, nothing is added to the old one that readers see; what was removed from it must
     leave their sight all the same."""
     if before.table_version == 0:
-        return before
+        return before, None
     table = store.index(corpus, before.generation, dimensions=1)
     if _is_current(before, before.generation, table):
-        return before
+        return before, None
     rows_of = rows_by_document(table)
     after = replace(
         before,
@@ -234,16 +240,22 @@ def _publish_removals(store: Store, corpus: str, before: Publication, *, run_id:
         chunks=sum(rows_of.values()),
         action="publish",
     )
-    after = replace(after, changes=_count_changes(store, corpus, before, after))
+    changes = _changes(store, corpus, before, after)
+    after = replace(after, changes=_count(changes))
     _point_at(store, corpus, after, table)
-    return after
+    return after, changes
 
 
-def _count_changes(store: Store, corpus: str, before: Publication | None, after: Publication) -> Mapping[str, int]:
-    """The numbers of documents by what became of them; nothing where the version before is lost."""
+def _changes(store: Store, corpus: str, before: Publication | None, after: Publication) -> Changes | None:
+    """What became of the documents; None where the version before is lost."""
     try:
-        found = changes_between(store, corpus, before, after)
+        return changes_between(store, corpus, before, after)
     except StoreError:
+        return None
+
+
+def _count(found: Changes | None) -> Mapping[str, int]:
+    if found is None:
         return {}
     return {"added": len(found.added), "changed": len(found.changed), "removed": len(found.removed)}
 
@@ -339,7 +351,7 @@ def rollback(store: Store, corpus: str, version: int | None = None) -> Publicati
             published_at=datetime.now(UTC),
             run_id=target.run_id,
             action="rollback",
-            changes={**_count_changes(store, corpus, now, target), "rolled_back_to": target.version},
+            changes={**_count(_changes(store, corpus, now, target)), "rolled_back_to": target.version},
         )
         table = store.index(corpus, target.generation, dimensions=1) if target.table_version else None
         _point_at(store, corpus, after, table)
@@ -402,6 +414,9 @@ def _point_at(store: Store, corpus: str, publication: Publication, table: Table 
     if table:
         hold(table, publication.version, publication.table_version)
     store.publications(corpus).append(publication_row(publication))
+    told = ("run_id", "version", "generation", "documents", "chunks", "action")
+    fields = {name: getattr(publication, name) for name in told} | dict(publication.changes)
+    event("index_published", f"{corpus}: readers see version {publication.version}", {"corpus": corpus, **fields})
 
 
 def publication_row(publication: Publication) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Keeps the search indices of a published table: full text on `text`, a B-tree on `document`, and one on `vector` once
+"""Keeps the search indices of a published table: full text, a B-tree on `document`, and one on `vector` once
 there are so many that looking at each takes long.
 
 Below that size vectors have no index: the exact scan is fast enough and misses nothing. See
@@ -15,6 +15,7 @@ from rag_assets.storing.tables import Table
 if TYPE_CHECKING:
     import lance
 
+_SEARCHED = "searched_text"
 TEXT_INDEX = "text_idx"
 DOCUMENT_INDEX = "document_idx"
 VECTOR_INDEX = "vector_idx"
@@ -44,12 +45,19 @@ _GROWTH = 2
 @dataclass(frozen=True)
 class IndexHealth:
     """How current the search indices are. Rows outside them are still found, by a scan. `vector_index` is its kind, None
-    where vectors are scanned."""
+    where vectors are scanned. Without a `text_index` all rows are outside it."""
 
     rows: int
     unindexed_rows: int
     vector_index: str | None = None
     unindexed_vectors: int = 0
+    text_index: bool = True
+
+
+def searched_column(dataset: "lance.LanceDataset") -> str:
+    """Which column full text searches: an earlier version of the code indexed the text alone."""
+    indexed = [index.field_names[0] for index in dataset.describe_indices() if index.name == TEXT_INDEX]
+    return indexed[0] if indexed else _SEARCHED
 
 
 def keep_search_indices(table: Table) -> IndexHealth:
@@ -67,16 +75,18 @@ def keep_search_indices(table: Table) -> IndexHealth:
     return health_of(table)
 
 
-def health_of(table: Table) -> IndexHealth:
-    """The state of the indices as they are."""
-    dataset = table.open()
-    names = {index.name for index in dataset.describe_indices()}
+def health_of(table: Table, *, version: int | None = None) -> IndexHealth:
+    """The state of the indices as they are, in the latest or the given version."""
+    dataset = table.open(version)
+    rows, names = int(dataset.count_rows()), {index.name for index in dataset.describe_indices()}
     vectors = _vector_stats(dataset) if VECTOR_INDEX in names else None
+    has_text = TEXT_INDEX in names
     return IndexHealth(
-        rows=int(dataset.count_rows()),
-        unindexed_rows=unindexed_rows(table) if TEXT_INDEX in names else 0,
+        rows=rows,
+        unindexed_rows=int(dataset.stats.index_stats(TEXT_INDEX)["num_unindexed_rows"]) if has_text else rows,
         vector_index=str(vectors["index_type"]) if vectors else None,
         unindexed_vectors=int(vectors["num_unindexed_rows"]) if vectors else 0,
+        text_index=has_text,
     )
 
 
@@ -128,4 +138,4 @@ def _build(table: Table, existing: set[str]) -> None:
         handle.create_index("document", config=BTree(), name=DOCUMENT_INDEX)
     if TEXT_INDEX not in existing:
         words = FTS(base_tokenizer="icu/split", custom_stop_words=_STOP_WORDS)
-        handle.create_index("text", config=words, name=TEXT_INDEX)
+        handle.create_index(_SEARCHED, config=words, name=TEXT_INDEX)

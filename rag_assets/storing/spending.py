@@ -1,7 +1,7 @@
 """What was paid for embeddings: by run, and in all."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Self
 
@@ -23,6 +23,9 @@ class Spend:
     texts: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+
+    def __add__(self, other: "Spend") -> "Spend":
+        return Spend(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
 class SpendLedger:
@@ -64,3 +67,14 @@ def spend_of(store: Store, corpus: str, *, run_id: str | None = None) -> Spend:
     rows = store.spend().read(["requests", "texts", "tokens", "cost_usd"], where=where)
     totals = {name: pc.sum(rows[name]).as_py() or 0 for name in rows.column_names}
     return Spend(**totals)
+
+
+def spend_by_run(store: Store, corpus: str) -> dict[str, Spend]:
+    """What each run of `corpus` cost that paid for anything, by its id, in the order in which they last paid."""
+    columns = ["run_id", "spent_at", "requests", "texts", "tokens", "cost_usd"]
+    rows = store.spend().read(columns, where=f"corpus = {sql_literal(corpus)}").sort_by("spent_at")
+    runs: dict[str, Spend] = {}
+    for row in rows.to_pylist():
+        paid = Spend(**{name: row[name] for name in columns[2:]})
+        runs[row["run_id"] or ""] = runs.pop(row["run_id"] or "", Spend()) + paid
+    return runs

@@ -5,6 +5,7 @@
     corpora/<corpus>/index_<generation>.lance   what readers search
     corpora/<corpus>/publications.lance         the pointer: its last row names what readers see
     corpora/<corpus>/evaluations.lance          how well the index answered, one row an evaluation
+    corpora/<corpus>/health.lance               how healthy the corpus was, one row a measurement
     vectors/<embedding>.lance                   one row a text, shared by all corpora
     unneeded/<embedding>.lance                  one row a text whose vector nothing needs, and since when
     answers.lance                               every answer given
@@ -22,7 +23,17 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from rag_assets.errors import StoreError
-from rag_assets.records import ANSWERS, CHUNKS, DOCUMENTS, EVALUATIONS, PUBLICATIONS, SPEND, UNNEEDED, index_schema
+from rag_assets.records import (
+    ANSWERS,
+    CHUNKS,
+    DOCUMENTS,
+    EVALUATIONS,
+    HEALTH,
+    PUBLICATIONS,
+    SPEND,
+    UNNEEDED,
+    index_schema,
+)
 from rag_assets.storing.tables import Table
 from rag_assets.storing.vectors import VectorTable
 
@@ -83,6 +94,10 @@ class Store:
     def evaluations(self, corpus: str) -> Table:
         """How well the index of `corpus` answered questions with known answers."""
         return self._table(f"corpora/{corpus}/evaluations", EVALUATIONS)
+
+    def health(self, corpus: str) -> Table:
+        """How healthy `corpus` was, over time."""
+        return self._table(f"corpora/{corpus}/health", HEALTH)
 
     def vectors(self, embedding_fingerprint: str) -> VectorTable:
         """The vectors of one embedding model and configuration."""

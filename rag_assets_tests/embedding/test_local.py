@@ -188,3 +188,18 @@ def test_the_identity_names_both_hashes_and_not_the_threads():
         "tokenizer_sha256": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         "code_version": "2",
     }
+
+
+def test_pieces_have_unit_length_and_their_whole_is_the_vector_of_the_text():
+    provider = LocalProvider(LocalEmbedding())
+    texts = ["The pass is closed.", "", "boat " * 700]
+    vectors = provider.embed(texts, "document").vectors
+    for text, vector, pieces in zip(texts, vectors, provider.embed_pieces(texts), strict=True):
+        assert pieces.pieces.shape == (provider.count_tokens(text), 384)
+        assert np.allclose(np.linalg.norm(pieces.pieces, axis=1), 1, atol=1e-5)
+        assert np.allclose(pieces.whole, vector, atol=1e-6)
+
+
+def test_of_a_very_long_text_only_the_first_pieces_are_compared():
+    (found,) = LocalProvider(LocalEmbedding()).embed_pieces(["boat " * 9000])
+    assert 1500 < len(found.pieces) < 2500

@@ -23,7 +23,7 @@ def test_a_document_is_cut_and_its_chunks_know_what_they_were_cut_from(bench: Wo
     rows = bench.store.chunks(CORPUS).read().to_pylist()
     assert {row["document_hash"] for row in rows} == {bench.known["a.md"].text_hash}
     assert {row["chunking"] for row in rows} == {generation_of(bench.corpus).chunking}
-    assert report.documents == {"a.md": {"chunks": 2, "tokens": 2}}
+    assert report.documents == {"a.md": {"title": "a", "chunks": 2, "tokens": 2}}
 
 
 def test_a_document_that_shrinks_or_empties_leaves_no_chunk(bench: Workbench):

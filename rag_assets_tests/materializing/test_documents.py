@@ -79,8 +79,10 @@ def test_later_stages_pass_over_what_was_set_aside(bench: Workbench):
     bench.materialize("a.md")
     bench.write("a.md", PNG)
     bench.read("a.md")
+    reason = bench.known["a.md"].reason
+    skipped = {"a.md": f"set aside by an earlier stage (read): {reason}", "unknown.md": "it was not read yet"}
     for stage in (bench.chunk, bench.embed, bench.index):
-        assert stage("a.md", "unknown.md") == StageReport(skipped=("a.md", "unknown.md"))
+        assert stage("a.md", "unknown.md") == StageReport(skipped=skipped)
     assert bench.store.chunks(CORPUS).read(["text"])["text"].to_pylist() == ["good"]
 
 

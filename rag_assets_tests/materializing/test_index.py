@@ -1,9 +1,13 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
 from rag_assets.config import ChunkingSettings, HashingEmbedding
 from rag_assets.errors import StoreError
 from rag_assets.generations import generation_of
 from rag_assets.materializing.index import remove_documents
+from rag_assets.storing.ledger import change
 from rag_assets.storing.publishing import publish_lock
 from rag_assets.storing.tables import Table
 from rag_assets_tests.workbench import CORPUS, Workbench
@@ -29,6 +33,21 @@ def test_a_row_has_its_chunk_its_vector_and_what_a_citation_needs(bench: Workben
     assert (row["title"], row["source_uri"], row["mime"]) == ("Fruit", path.as_uri(), "text/markdown")
     assert len(row["vector"]) == 64
     assert sum(value**2 for value in row["vector"]) == pytest.approx(1.0)
+
+
+def test_a_row_has_what_a_filter_and_a_neighbour_need(bench: Workbench):
+    path = bench.write("a.md", "---\nauthor: Ann\n---\none\n\n\ntwo\n")
+    bench.write("b.md", "three")
+    bench.materialize("a.md", "b.md")
+    rows = {row["text"]: row for row in index_of(bench).read().to_pylist()}
+    written = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=path.stat().st_mtime_ns // 1_000)
+    assert rows["one"]["modified"] == written
+    assert {text: row["metadata"] for text, row in rows.items()} == {
+        "one": ["author=ann"],
+        "two": ["author=ann"],
+        "three": [],
+    }
+    assert {text: row["space_after"] for text, row in rows.items()} == {"one": "\n\n\n", "two": "", "three": ""}
 
 
 def test_rows_and_documents_agree_after_indexing(bench: Workbench):
@@ -188,3 +207,27 @@ def test_a_document_that_was_read_again_meanwhile_is_left_to_who_read_it(
     assert list(report.documents) == ["b.md"]
     bench.publish()
     assert bench.texts("new newest a b md") == ["New b.md.", "Newest a.md."]
+
+
+def test_a_document_that_was_read_again_after_its_rows_were_written_is_not_taken_for_indexed(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+):
+    bench.write("a.md", "Old.")
+    bench.ingest()
+    bench.write("a.md", "New.")
+    bench.read("a.md")
+    bench.chunk("a.md")
+    bench.embed("a.md")
+
+    def somebody_reads_it_again(*arguments: Any, **keywords: Any) -> None:
+        monkeypatch.undo()
+        bench.write("a.md", "Newest.")
+        bench.read("a.md")
+        change(*arguments, **keywords)
+
+    monkeypatch.setattr("rag_assets.materializing.index.change", somebody_reads_it_again)
+    bench.index("a.md")
+    assert bench.known["a.md"].status == "pending"
+    assert bench.scan().pending == ["a.md"]
+    bench.ingest()
+    assert bench.texts("newest new") == ["Newest."]

@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag_assets.records import Turn
+
 FASTAPI = Path(__file__).parent / "fastapi.jsonl"
 """About the documentation of FastAPI, by the paths of its pages."""
+FOLLOW_UPS = Path(__file__).parent / "follow_ups.jsonl"
+"""Conversations about it, whose last question leans on what was said before; `standalone` is that question written out by
+hand, null where it stands alone because the topic changed."""
 
 _LONGEST_PHRASE = 100
 
@@ -23,6 +28,30 @@ class Question:
     question: str
     document: str | None
     contains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FollowUp(Question):
+    """The last question of a conversation. `standalone` is None where it needs nothing of it."""
+
+    history: tuple[Turn, ...] = ()
+    standalone: str | None = None
+
+
+def load_follow_ups(path: Path) -> Sequence[FollowUp]:
+    """The conversations of `path`, in its order."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [
+        FollowUp(
+            id=row["id"],
+            question=row["question"],
+            document=row["document"],
+            contains=tuple(row["contains"]),
+            history=tuple(Turn(question, answer) for question, answer in row["history"]),
+            standalone=row["standalone"],
+        )
+        for row in rows
+    ]
 
 
 def load_questions(path: Path) -> Sequence[Question]:

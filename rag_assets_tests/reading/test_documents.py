@@ -115,4 +115,4 @@ def test_crlf_and_lf_are_one_document():
 
 
 def test_the_version_of_the_reader_is_a_string():
-    assert READER_VERSION == "3"
+    assert READER_VERSION == "4"

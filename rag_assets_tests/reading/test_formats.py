@@ -62,7 +62,21 @@ def test_a_web_page_is_one_under_any_name_that_promises_no_text(name):
 
 def test_text_is_what_its_ending_says():
     for ending, kind in BY_ENDING.items():
-        assert detect_format(f"a{ending.upper()}", b"plain words") is (TEXT if kind.container else kind)
+        if not kind.container:
+            assert detect_format(f"a{ending.upper()}", b"plain words") is kind
+
+
+def test_text_that_is_called_a_pdf_or_a_workbook_is_no_document():
+    """`not a pdf` in bad.pdf was indexed as text, and nobody was told."""
+    for ending, kind in BY_ENDING.items():
+        if kind.container:
+            with pytest.raises(DocumentError, match=f"its content is not {kind.name}; give it its right ending"):
+                detect_format(f"a{ending.upper()}", b"plain words")
+
+
+def test_text_that_a_server_calls_a_workbook_is_what_its_ending_says():
+    assert detect_format("a.csv", b"plain, words", BY_ENDING[".xls"]) is BY_ENDING[".csv"]
+    assert detect_format("export", b"plain words", BY_ENDING[".xls"]) is TEXT
 
 
 def test_text_about_formats_is_text():

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_assets.config import HashingEmbedding
+from rag_assets.config import ChunkingSettings, HashingEmbedding
 from rag_assets.errors import QuestionError
-from rag_assets.retrieving.search import Mode, fuse
+from rag_assets.retrieving.search import Mode
 from rag_assets_tests.workbench import Workbench, make_workbench
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
@@ -23,38 +23,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
         bench.write(f"trees/{number:03}.md", f"the red oak tree number {number}")
     bench.ingest()
     return bench
-
-
-# Fusion, by hand: an item at rank r of a ranking scores 1 / (60 + r).
-
-
-def test_ranks_are_fused_by_their_reciprocals():
-    assert fuse([["a", "b", "c"], ["b", "d"]]) == pytest.approx(
-        {"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 63, "d": 1 / 62}
-    )
-
-
-def test_two_middling_ranks_beat_one_first_rank():
-    scores = fuse([["a", "x", "both"], ["b", "y", "both"]])
-    assert scores["both"] == pytest.approx(0.031746, abs=1e-6)
-    assert scores["a"] == pytest.approx(0.016393, abs=1e-6)
-
-
-def test_nothing_fuses_to_nothing():
-    assert fuse([]) == {}
-    assert fuse([[], []]) == {}
-
-
-@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True), max_size=3))
-def test_what_is_above_in_every_ranking_is_above_in_the_fusion(rankings: list[list[str]]):
-    scores = fuse(rankings)
-    for first in scores:
-        for second in scores:
-            if all(
-                second in ranking and first in ranking and ranking.index(first) < ranking.index(second)
-                for ranking in rankings
-            ):
-                assert scores[first] > scores[second]
 
 
 # What is found.
@@ -246,6 +214,7 @@ def languages(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
         ("file.py", "python.md"),
         ("C++", "cpp.md"),
         ("runs", "en.md"),
+        ("run", "en.md"),
         ("meadow", "en.md"),
     ],
 )
@@ -256,3 +225,14 @@ def test_full_text_finds_words_of_many_languages_and_of_code(languages: Workbenc
 
 def test_words_that_are_everywhere_are_not_looked_for(languages: Workbench):
     assert languages.search("the is a", mode="text") == []
+
+
+def test_full_text_finds_a_passage_by_its_title_and_its_headings(bench: Workbench):
+    bench.configure(chunking=ChunkingSettings())
+    bench.write("pass.md", "# Grimsel\n\n## Opening\n\n" + "From June to October. " * 40 + "\n\n## Height\n\n2,164 m.")
+    bench.write("lake.md", "# Oeschinen\n\n## Height\n\n" + "1,578 m. " * 60)
+    bench.ingest()
+    found = bench.search("Grimsel opening", mode="text", top_k=9)
+    assert len(found) > 2
+    assert all("October" in passage.text for passage in found[:2])
+    assert "1,578" in bench.search("Oeschinen", mode="text", top_k=9)[-1].text

@@ -57,6 +57,18 @@ def table(tmp_path: Path) -> Table:
     return table_at(tmp_path)
 
 
+def test_a_table_is_scanned_some_rows_at_a_time(table: Table, tmp_path: Path):
+    assert list(table.scan(["text"], rows=2)) == []
+    assert not (tmp_path / "t.lance").exists()
+    version = table.replace(["a.md"], rows("a.md", "one", "two", "three"))
+    table.replace(["b.md"], rows("b.md", "four"))
+    assert [part["text"].to_pylist() for part in table.scan(["text"], where="document = 'a.md'", rows=2)] == [
+        ["one", "two"],
+        ["three"],
+    ]
+    assert sum(part.num_rows for part in table.scan(["text"], version=version, rows=2)) == 3
+
+
 def test_a_missing_table_reads_as_empty_and_is_not_made_by_reading(table: Table, tmp_path: Path):
     assert table.exists() is False
     assert table.read().num_rows == 0

@@ -1,0 +1,1 @@
+"""The passages that were found get a second opinion on their order."""
