@@ -104,8 +104,7 @@ def _notes(one: CorpusStatus) -> Iterator[tuple[str, str]]:
         yield f"{one.corpus}: {one.held}", "yellow"
     if one.rolled_back_to is not None:
         yield (
-            f"{one.corpus}: a person rolled back to version {one.rolled_back_to}, and what came since is not searchable;"
-            f" to go on: rag-assets ingest {one.corpus}",
+            f"{one.corpus}: a person rolled back to version {one.rolled_back_to}; to go on: rag-assets ingest {one.corpus}",
             "yellow",
         )
     if one.published_generation not in (None, one.generation) and one.rolled_back_to is None:

@@ -121,7 +121,7 @@ def test_a_rollback_is_told_with_the_age_of_what_is_not_searchable(bench: Workbe
     rollback(bench.store, CORPUS, 1)
     assert 3_000 <= status_of(bench.store, bench.corpus).lag_seconds < 3_100
     assert printed.row("lag") == "50 min since the oldest change that is not searchable"
-    assert "a person rolled back to version 1, and what came since is not searchable; to go on: rag-assets" in printed()
+    assert "a person rolled back to version 1; to go on: rag-assets ingest notes" in printed()
     bench.publish()
     assert status_of(bench.store, bench.corpus).lag_seconds == 0.0
 

@@ -1,5 +1,7 @@
 """Reports of several corpora, added up by hand."""
 
+from typing import Any
+
 from rag_assets.totals import together
 
 
@@ -8,7 +10,7 @@ def test_one_corpus_has_its_report():
 
 
 def test_numbers_and_lists_are_summed_up_and_reports_stand_below():
-    reports = {
+    reports: dict[str, dict[str, Any]] = {
         "a": {"chunks": 1, "failed": ["x"], "documents": {"indexed": 1, "empty": 0}, "withheld": None, "idle": False},
         "b": {"chunks": 2, "failed": ["y"], "documents": {"indexed": 2, "empty": 5}, "withheld": "why", "idle": True},
     }
@@ -23,7 +25,7 @@ def test_numbers_and_lists_are_summed_up_and_reports_stand_below():
 
 
 def test_the_least_share_and_the_longest_lag_are_told():
-    reports = {
+    reports: dict[str, dict[str, Any]] = {
         "a": {"coverage": 0.5, "published_at": None, "lag_seconds": 3.0, "index_version": 1},
         "b": {"coverage": 1.0, "published_at": "2026-11-30", "lag_seconds": 7.0, "index_version": 2},
     }

