@@ -1,4 +1,4 @@
-"""The command line. `search`, `ask` and `status` read the tables directly; only `ingest` and `remove` import Dagster.
+"""The command line. Most commands read the tables directly; those that execute jobs import Dagster.
 
 Exit status: 0 done; 1 could not run, with one line on stderr; 2 ran, but documents are set aside.
 """
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="rag-assets",
     help="Answers with citations, from documents that keep changing.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -107,7 +106,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal that knows no é still gets its answer
     try:
         logs.log_to(sys.stderr, logs.style())
-        status = app(standalone_mode=False)
+        status = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except RagAssetsError as error:
         _fail(str(error))
     except KeyboardInterrupt:
@@ -149,7 +148,8 @@ def ingest(
             report = _ingest(settings, chosen, confirm_deletions=confirm_deletions)
         report["seconds"] = round(time.monotonic() - started, 3)
         reports[chosen.name] = report
-        _tell_ingest(chosen.name, report)
+        if not dry_run:
+            _tell_ingest(chosen.name, report)
         if not as_json:
             _print_report(chosen.name, report)
         if held := held_back(Store(settings.home), chosen):

@@ -32,7 +32,7 @@ def show_status(found: Sequence[CorpusStatus], runs: Runs, *, documents: bool) -
         for label, value in _rows(one, runs.get(one.corpus, ())):
             console.print(Text(f"  {label:<12}", style="dim") + Text(value, style="not dim"))
     for one in found:
-        for text, style in _notes(one):
+        for text, style in _notes(one, runs.get(one.corpus, ())):
             console.print(Text(visible(text), style=style))
         _show_set_aside(console, one, shown=len(one.set_aside) if documents else _SET_ASIDE)
     if documents:
@@ -94,8 +94,10 @@ def _run(run: RunSummary) -> str:
     return f"{run.created_at:%Y-%m-%d %H:%M} UTC  {run.run_id[:8]}  {run.job} {run.outcome}{took}"
 
 
-def _notes(one: CorpusStatus) -> Iterator[tuple[str, str]]:
+def _notes(one: CorpusStatus, runs: Sequence[RunSummary]) -> Iterator[tuple[str, str]]:
     """What is not as it is when all is well, each with its colour."""
+    if runs and runs[0].reason:
+        yield f"{one.corpus}: run {runs[0].run_id[:8]} failed: {runs[0].reason}", "red"
     if one.problem:
         yield one.problem, "red"
     if one.withheld:

@@ -86,7 +86,8 @@ def status_of(store: Store, corpus: CorpusSettings) -> CorpusStatus:
     try:
         found = view.found
         pending, withheld = found.pending, found.withheld
-        waiting_ns += [found.entries[name].modified_ns for name in pending]
+        new = set(pending).difference(found.outdated)  # of what is made again as it is, readers find the text
+        waiting_ns += [found.entries[name].modified_ns for name in new]
         lag = _lag(view)
     except SourceError as error:
         problem = str(error)

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from rag_assets_tests import postgres
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
+from rag_assets_tests.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +25,16 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, _cache: Path) -
     for name in (*openai, "RAG_ASSETS_CONFIG", "RAG_ASSETS_HOME", "RAG_ASSETS_LOG", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests that want one; each makes a database of its own."""
+    why = postgres.missing()
+    if why:
+        pytest.skip(why)
+    with postgres.running_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -54,11 +54,13 @@ class Platform:
     root: Path
     fake: FakeOpenAI | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    # What deploy/dagster.yaml asks the environment for: the Dagster instance is on that PostgreSQL server then.
+    postgres: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.corpus.mkdir(parents=True, exist_ok=True)
         self.dagster_home.mkdir(exist_ok=True)
-        shutil.copy(REPOSITORY / "dagster.yaml", self.dagster_home)
+        shutil.copy(REPOSITORY / ("deploy/dagster.yaml" if self.postgres else "dagster.yaml"), self.dagster_home)
         embedding: Mapping[str, Any] = {"provider": "hashing", "dimensions": 64}
         if self.fake is not None:
             embedding = {"provider": "openai", "base_url": self.fake.base_url, "model": "fake", "max_retries": 5}
@@ -83,6 +85,7 @@ class Platform:
             "RAG_ASSETS_CONFIG": str(self.root / "corpora.yaml"),
             "RAG_ASSETS_HOME": str(self.home),
             "DAGSTER_HOME": str(self.dagster_home),
+            **self.postgres,
         }
 
     def configure(self, **keys: Any) -> None:

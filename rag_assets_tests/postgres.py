@@ -9,14 +9,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 USER = "dagster"
-DATABASE = "dagster"
 # Whoever is let in by a wrong password would not notice that the secret was lost on the way.
 PASSWORD = "not-a-secret"
 
@@ -32,27 +31,39 @@ def missing() -> str | None:
     return f"{' and '.join(absent)} not installed: pip install '.[dev]'" if absent else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class PostgresServer:
-    """Where a running server is."""
+    """A running server."""
 
     port: int
+    databases: int = 0
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What deploy/dagster.yaml asks the environment for."""
+    def new_database(self) -> dict[str, str]:
+        """Make an empty database, and return what deploy/dagster.yaml asks the environment for."""
+        self.databases += 1
+        name = f"dagster{self.databases}"
+        with closing(self.connect()) as connection:
+            connection.autocommit = True
+            connection.cursor().execute(f"CREATE DATABASE {name}")
         return {
             "DAGSTER_PG_HOST": "127.0.0.1",
             "DAGSTER_PG_PORT": str(self.port),
             "DAGSTER_PG_USERNAME": USER,
             "DAGSTER_PG_PASSWORD": PASSWORD,
-            "DAGSTER_PG_DB": DATABASE,
+            "DAGSTER_PG_DB": name,
         }
+
+    def connect(self) -> Any:
+        """A connection to the database that every server has."""
+        import psycopg2
+
+        where = {"host": "127.0.0.1", "port": self.port, "dbname": "postgres"}
+        return psycopg2.connect(**where, user=USER, password=PASSWORD, connect_timeout=5)
 
 
 @contextmanager
 def running_server() -> Iterator[PostgresServer]:
-    """A server with one empty database. PostgreSQL refuses to run as root, who lends it to `nobody`."""
+    """A server without a database of ours. PostgreSQL refuses to run as root, who runs it as `nobody`."""
     # Not below pytest's folder, which nobody but its owner may enter.
     folder = Path(tempfile.mkdtemp(prefix="postgres-"))
     try:
@@ -83,9 +94,10 @@ def _run(folder: Path) -> Iterator[PostgresServer]:
         server = subprocess.Popen(
             [binaries / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=folder, **as_user
         )
+    running = PostgresServer(port)
     try:
-        _wait(server, port, folder / "log")
-        yield PostgresServer(port)
+        _wait(running, server, folder / "log")
+        yield running
     finally:
         server.send_signal(signal.SIGINT)  # a fast shutdown: SIGTERM would wait for clients
         try:
@@ -110,22 +122,15 @@ def _binaries(folder: Path) -> Path:
     return package / "pginstall" / "bin"
 
 
-def _wait(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    """Until the database can be asked something."""
+def _wait(running: PostgresServer, server: "subprocess.Popen[bytes]", log: Path) -> None:
     import psycopg2
 
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end and server.poll() is None:
         try:
-            connection = psycopg2.connect(
-                host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres", connect_timeout=5
-            )
+            running.connect().close()
         except psycopg2.OperationalError:
             time.sleep(0.05)
-            continue
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {DATABASE}")
-        connection.close()
-        return
+        else:
+            return
     raise AssertionError(f"PostgreSQL did not start:\n{log.read_text(encoding='utf-8', errors='replace')}")

@@ -97,6 +97,9 @@ def test_a_run_is_told_with_how_it_ended(printed: Printed):
     moment = datetime(2026, 11, 30, 1, 2, tzinfo=UTC)
     failed = RunSummary("abcdefghijkl", "reindex", "failed", moment, 2.25, "bad key")
     assert printed.row("runs", {CORPUS: [failed]}) == "2026-11-30 01:02 UTC  abcdefgh  reindex failed in 2.2 s"
+    assert "notes: run abcdefgh failed: bad key\n" in printed({CORPUS: [failed]})
+    later = replace(failed, outcome="succeeded", reason=None)
+    assert "bad key" not in printed({CORPUS: [later, failed]})
     under_way = replace(failed, outcome="under way", seconds=None)
     assert printed.row("runs", {CORPUS: [under_way]}) == "2026-11-30 01:02 UTC  abcdefgh  reindex under way"
 

@@ -87,6 +87,7 @@ def test_a_new_generation_is_told_beside_the_published_one(bench: Workbench):
     assert found.published_generation == published
     assert found.generation == generation_of(bench.corpus).id != published
     assert (found.documents["pending"], found.chunks, found.vectors) == (1, 1, 0)
+    assert found.lag_seconds == 0.0  # the text did not change, and readers find it
 
 
 def test_a_source_that_is_gone_is_told_and_the_figures_stay(bench: Workbench):

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
+from rag_assets.defs.jobs import CORPUS_TAG
 from rag_assets.defs.published_index import publication_metadata
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
@@ -42,6 +43,7 @@ def maintain_job(corpora: Mapping[str, CorpusSettings], corpus: CorpusSettings) 
     @dg.job(
         name=f"{corpus.name}_maintain",
         executor_def=dg.in_process_executor,
+        tags={CORPUS_TAG: corpus.name},
         description=f"Compact the tables of {corpus.name} and delete what nothing needs any more.",
     )
     def maintain_tables() -> None:

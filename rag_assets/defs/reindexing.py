@@ -7,6 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from rag_assets.config import CorpusSettings
+from rag_assets.defs.jobs import CORPUS_TAG
 from rag_assets.defs.partitions import add_keys
 from rag_assets.defs.published_index import asked_by_sensor, publication_metadata
 from rag_assets.defs.reporting import failures_told, log_together, materializations_of, tell_stage
@@ -85,6 +86,7 @@ def reindex_job(corpus: CorpusSettings) -> dg.JobDefinition:
         name=reindex_job_name(corpus.name),
         config=choice_at_the_root,
         executor_def=dg.in_process_executor,
+        tags={CORPUS_TAG: corpus.name},
         description=f"Make documents of {corpus.name} again that are not current, or others as well, in batches.",
     )
     def reindex_documents() -> None:

@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from rag_assets.config import CorpusSettings
+from rag_assets.defs.jobs import CORPUS_TAG
 from rag_assets.defs.partitions import delete_keys
 from rag_assets.defs.published_index import asked_by_sensor, publication_metadata
 from rag_assets.defs.reporting import failures_told
@@ -57,6 +58,7 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
         name=remove_job_name(corpus.name),
         config=documents_at_the_root,
         executor_def=dg.in_process_executor,
+        tags={CORPUS_TAG: corpus.name},
         description=f"Remove documents of {corpus.name} from the index. Their vectors stay, for texts that come back.",
     )
     def remove() -> None:

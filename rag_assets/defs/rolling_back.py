@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from rag_assets.config import CorpusSettings
+from rag_assets.defs.jobs import CORPUS_TAG
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
 from rag_assets.storing.publishing import rollback
@@ -46,6 +47,7 @@ def rollback_job(corpus: CorpusSettings) -> dg.JobDefinition:
         name=f"{corpus.name}_rollback",
         config=version_at_the_root,
         executor_def=dg.in_process_executor,
+        tags={CORPUS_TAG: corpus.name},
         description=f"Let readers of {corpus.name} see an older version, until a person ingests again.",
     )
     def roll_back() -> None:

@@ -22,7 +22,7 @@ _events.setLevel(logging.CRITICAL)  # nobody reads them yet
 
 def style() -> Style:
     """What `RAG_ASSETS_LOG` asks for. Raises `ConfigError` for anything else than `text` or `json`."""
-    asked = os.environ.get("RAG_ASSETS_LOG") or "text"
+    asked = os.environ.get(VARIABLE) or "text"
     for one in get_args(Style):
         if asked == one:
             return one  # type: ignore[no-any-return]

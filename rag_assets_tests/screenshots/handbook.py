@@ -131,10 +131,13 @@ def handbook(root: Path) -> Platform:
 
 
 def _execute(platform: Platform, job: str, config: Mapping[str, str] | None) -> None:
-    """Execute a job as the manual says. Raises `CalledProcessError` when it fails."""
+    """Execute a job as the manual says. Raises `RuntimeError` with its log when it fails."""
     command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "rag_assets.definitions", "-j", job]
     if config:
         path = platform.root / f"{job}.yaml"
         path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
         command += ["-c", str(path)]
-    subprocess.run(command, env=os.environ | platform.environment, cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
+    environment = os.environ | platform.environment
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{job} failed:\n{done.stderr}")
