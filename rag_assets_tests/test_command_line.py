@@ -19,7 +19,7 @@ def test_the_version_is_printed(platform: Platform):
 def test_without_a_command_the_help_is_printed(platform: Platform):
     outcome = platform.run()
     assert (outcome.status, outcome.err) == (0, "")
-    assert "Usage: rag-assets" in outcome.out
+    assert "draft-questions" in outcome.out
 
 
 def test_one_is_not_told_in_the_plural(platform: Platform):

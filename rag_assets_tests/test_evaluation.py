@@ -202,7 +202,7 @@ class TestCommand:
         ask(evaluated, *QUESTIONS, {"question": "Why?", "document": "lakes.md", "draft": True})
         outcome = evaluated.run("evaluate", "--json")
         assert len(outcome.json["scores"]) == 4
-        assert "1 drafts are skipped" in outcome.err
+        assert "1 draft is skipped" in outcome.err
 
     @pytest.mark.parametrize(
         ("arguments", "complaint"),

@@ -41,8 +41,8 @@ def lags(view: View) -> Iterator[Lag]:
     if not published:
         return
     began, now = min(times[0] for times in published.values()), view.now.timestamp()
-    waiting = set(view.found.pending)
-    for name in view.found.pending:
+    waiting = set(view.found.pending).difference(view.found.outdated)  # of what is only made again, readers find the text
+    for name in sorted(waiting):
         modified_ns = view.found.entries[name].modified_ns
         if modified_ns is not None and modified_ns / 1e9 > began:
             yield Lag(name, max(0.0, now - modified_ns / 1e9), waits=True)

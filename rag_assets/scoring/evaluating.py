@@ -196,7 +196,8 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def _drafts(known: QuestionSet) -> list[str]:
     if not known.drafts:
         return []
-    return [f'{known.path}: {known.drafts} drafts are skipped; correct them, and take out their "draft": true']
+    drafts = "1 draft is" if known.drafts == 1 else f"{known.drafts} drafts are"
+    return [f'{known.path}: {drafts} skipped; correct what they say, and take out "draft": true']
 
 
 def _unranked(outcomes: Sequence[_Outcome]) -> list[str]:

@@ -98,3 +98,12 @@ def test_four_scans_may_pass_where_they_are_rare(bench: Workbench, look: Look):
     assert not look(ingestion_lag).passed
     bench.configure(scan_seconds=3_600)
     assert look(ingestion_lag).passed
+
+
+def test_a_text_that_waits_for_another_model_is_still_found(bench: Workbench, look: Look):
+    begin_long_ago(bench)
+    bench.write("c.md", "cherries", seconds_ago=600)
+    bench.ingest()
+    bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
+    assert bench.scan().outdated
+    assert look(ingestion_lag, now=datetime.now(UTC) + timedelta(hours=2)).passed
