@@ -102,9 +102,7 @@ def _keep(
     keep_health(view.store, health)
     # A plot of that name is there: the documents that readers find. Here, those that are set aside count as well.
     plotted = {name: value for name, value in health.figures.items() if name != "documents"}
-    context.op_execution_context.log_event(
-        dg.AssetObservation([view.corpus.name, "published_index"], metadata=plotted)
-    )
+    context.op_execution_context.log_event(dg.AssetObservation([view.corpus.name, "published_index"], metadata=plotted))
     errors = [one for one in found if not one.verdict.passed and one.check.severity == "error"]
     if not errors:
         return

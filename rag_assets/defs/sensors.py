@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import asset_keys
+from rag_assets.defs.assets import asset_keys, check_keys
 from rag_assets.defs.jobs import Job, ingest_job_name
 from rag_assets.defs.partitions import move_to_end
 from rag_assets.defs.removing import remove_job_name
@@ -102,8 +102,14 @@ def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSetti
     wanted = plan(found, corpus, now=now)
     requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
     if not requests and publication_is_due(store, corpus):
-        selection = [dg.AssetKey([corpus.name, "published_index"])]
-        requests = [dg.RunRequest(job_name=ingest_job_name(corpus.name), asset_selection=selection)]
+        # A run that selects assets and names no checks does all checks of these assets, those of the night too.
+        requests = [
+            dg.RunRequest(
+                job_name=ingest_job_name(corpus.name),
+                asset_selection=[dg.AssetKey([corpus.name, "published_index"])],
+                asset_check_keys=list(check_keys(corpus, "ingest")),
+            )
+        ]
     for name, reason in found.refused:
         context.log.warning("%s is passed over: %s", name, reason)
     if found.withheld:
@@ -127,6 +133,7 @@ def _ingest_requests(instance: dg.DagsterInstance, corpus: CorpusSettings, wante
                 job_name=ingest_job_name(corpus.name),
                 partition_key=first,
                 asset_selection=list(asset_keys(corpus)[:-1]),
+                asset_check_keys=[],
                 tags=tags | {RETRY_TAG: "true"},
             )
         ]

@@ -180,6 +180,9 @@ def test_a_retry_leaves_what_readers_see_alone_and_is_published_when_it_succeeds
             assert request.partition_key == "bad.md"
             selection = list(request.asset_selection or ())
             assert [key.path[-1] for key in selection] == ["documents", "chunks", "embeddings", "index"]
+            assert request.asset_check_keys == [], (
+                "else the checks of these assets are asked for, and fail with the run"
+            )
             ran = job.execute_in_process(
                 instance=instance,
                 partition_key=request.partition_key,
@@ -195,5 +198,7 @@ def test_a_retry_leaves_what_readers_see_alone_and_is_published_when_it_succeeds
         assert isinstance(result, dg.SensorResult)
         (request,) = result.run_requests or []
         assert request.asset_selection == [published]
+        checks = [key.name for key in request.asset_check_keys or ()]
+        assert checks == ["every_document_is_indexed", "no_deletion_is_withheld"]
         assert job.execute_in_process(instance=instance, asset_selection=[published]).success
         assert [row["document"] for row in platform.rows()] == ["bad.md", "good.md"]

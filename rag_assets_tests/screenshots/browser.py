@@ -20,6 +20,7 @@ PATIENCE_SECONDS = 60
 _LOOK_SECONDS = 0.25
 # A page has come to rest when nothing of it changed for so long.
 _REST_SECONDS = 1.5
+_LONGEST_REST_SECONDS = 10
 _OPTIONS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--remote-debugging-port=0"),
@@ -61,9 +62,7 @@ class Browser:
     def open(self, url: str, *, width: int, height: int) -> None:
         """Go to `url`, in a window of so many pixels."""
         self._send("Page.navigate", url="about:blank")
-        self._send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        self._send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self._send("Page.navigate", url=url)
 
     def text(self) -> str:
@@ -71,17 +70,21 @@ class Browser:
         return str(self.evaluate("document.body ? document.body.innerText : ''"))
 
     def wait_for(self, texts: Sequence[str]) -> None:
-        """Wait until the page shows all of `texts` and has come to rest. Raises `TimeoutError` with those that are missing."""
-        end, shown, since = time.monotonic() + PATIENCE_SECONDS, "", time.monotonic()
-        while time.monotonic() < end:
-            now = self.text()
-            if now != shown:
-                shown, since = now, time.monotonic()
-            if all(text in shown for text in texts) and time.monotonic() - since > _REST_SECONDS:
+        """Wait until the page shows all of `texts` and rests, or a little longer where it never does: a clock ticks.
+
+        Raises `TimeoutError` with the texts that are missing.
+        """
+        started = changed = time.monotonic()
+        shown, complete = "", None
+        while (now := time.monotonic()) - started < PATIENCE_SECONDS:
+            if (text := self.text()) != shown:
+                shown, changed = text, now
+            complete = (complete or now) if all(one in shown for one in texts) else None
+            if complete and (now - changed > _REST_SECONDS or now - complete > _LONGEST_REST_SECONDS):
                 return
             time.sleep(_LOOK_SECONDS)
-        missing = [text for text in texts if text not in shown]
-        raise TimeoutError(f"{self.evaluate('location.href')} does not show {missing or 'the same for long'}: {shown}")
+        missing = [one for one in texts if one not in shown]
+        raise TimeoutError(f"{self.evaluate('location.href')} does not show {missing}, but:\n{shown}")
 
     def click(self, text: str) -> None:
         """Click on what shows exactly `text`. Raises `LookupError` when nothing does."""
