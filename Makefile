@@ -20,7 +20,7 @@ DEMO_ENV := RAG_ASSETS_CONFIG=$(CURDIR)/$(DEMO)/corpora.yaml RAG_ASSETS_HOME=$(C
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ask dev test check format bench bench-quality bench-durability bench-faults bench-peers lock clean purge
+.PHONY: help demo ask dev test check format bench bench-quality bench-durability bench-faults bench-peers screenshots lock clean purge
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench-faults: $(DEV) ## Break a platform in every way that we know, and print wh
 
 bench-peers: $(DEV) $(PEERS)/.installed ## Print what LlamaIndex, LangChain and CocoIndex send for the same folder
 	$(BIN)/python -m rag_assets_tests.benchmarks.peers --python $(PEERS)/bin/python
+
+screenshots: $(DEV) ## Take the pictures of the manual with headless Chromium: three minutes
+	$(BIN)/python -m rag_assets_tests.screenshots
 
 lock: ## Renew constraints.txt with the newest versions that pyproject.toml allows
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock

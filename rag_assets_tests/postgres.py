@@ -82,8 +82,9 @@ def _run(folder: Path) -> Iterator[PostgresServer]:
         as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         for path in (folder, password):
             os.chown(path, nobody.pw_uid, nobody.pw_gid)
-    initdb = [binaries / "initdb", "-D", data, "-U", USER, "--auth=scram-sha-256", f"--pwfile={password}", "-E", "UTF8"]
-    made = subprocess.run([*initdb, "--no-sync", "--locale=C"], capture_output=True, text=True, cwd=folder, **as_user)
+    initdb: list[str | Path] = [binaries / "initdb", "-D", data, "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync"]
+    access = ["--auth=scram-sha-256", f"--pwfile={password}"]
+    made = subprocess.run([*initdb, *access], capture_output=True, text=True, cwd=folder, **as_user)
     assert made.returncode == 0, made.stderr
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,13 +1,14 @@
-"""What `deploy/` holds is valid by its own linters, agrees with the code, and starts: as processes, where no containers are."""
+"""What `deploy/` holds is valid by its own linters, agrees with the code, and starts: as processes, not in containers."""
 
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,7 @@ import yaml
 from rag_assets_tests.platform import REPOSITORY, Platform
 from rag_assets_tests.postgres import PostgresServer
 from rag_assets_tests.reading.bucket import S3Server
-from rag_assets_tests.test_daemon_and_ui import wait_until
+from rag_assets_tests.serving import wait_until
 
 DEPLOY = REPOSITORY / "deploy"
 VERSION = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -63,6 +64,16 @@ def test_the_dockerfile_is_without_findings(tmp_path: Path):
     assert run(HADOLINT, DEPLOY / "Dockerfile").stdout == ""
     (tmp_path / "Dockerfile").write_text("FROM python:latest\nRUN cd / && sudo pip install dagster\n", encoding="utf-8")
     assert "DL3007" in run(HADOLINT, tmp_path / "Dockerfile").stdout
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("unit", sorted(path.name for path in DEPLOY.glob("*.service")))
+def test_a_systemd_unit_is_without_findings_and_starts_what_is_installed(unit: str, tmp_path: Path):
+    text = (DEPLOY / unit).read_text(encoding="utf-8").replace("/srv/rag/.venv/bin", str(Path(sys.executable).parent))
+    (tmp_path / unit).write_text(text, encoding="utf-8")
+    assert run("systemd-analyze", "verify", tmp_path / unit).stderr == ""
+    (tmp_path / unit).write_text(text.replace("Restart=on-failure", "Restart=sometimes"), encoding="utf-8")
+    assert "sometimes" in run("systemd-analyze", "verify", tmp_path / unit).stderr
 
 
 def test_every_key_of_the_values_is_one_of_the_chart():
@@ -182,7 +193,11 @@ class Services:
         self.environment = {**os.environ, **platform.environment, **asked, **here, **platform.postgres}
 
     def command(self, service: str) -> Sequence[str]:
-        places = {"0.0.0.0": "127.0.0.1", "/opt/dagster/dagster_home/workspace.yaml": str(self._workspace), **self._ports}
+        places = {
+            "0.0.0.0": "127.0.0.1",
+            "/opt/dagster/dagster_home/workspace.yaml": str(self._workspace),
+            **self._ports,
+        }
         program, *arguments = [places.get(part, part) for part in self._services[service]["command"]]
         return [str(Path(sys.executable).parent / program), *arguments]
 
@@ -191,7 +206,9 @@ class Services:
         assert done.returncode == 0, done.stderr
 
     def start(self, service: str) -> None:
-        self._stack.enter_context(process(self.command(service), self.environment, self._platform.root / f"{service}.log"))
+        self._stack.enter_context(
+            process(self.command(service), self.environment, self._platform.root / f"{service}.log")
+        )
 
     def healthy(self, service: str) -> bool:
         """The health check of a container, by the command of the compose file or the image."""
@@ -204,11 +221,15 @@ class Services:
         program = Path(sys.executable).parent / test[1]
         return run(program, *test[2:], env=self.environment).returncode == 0
 
-    def rag_assets(self, *arguments: str) -> dict[str, Any]:
+    def rag_assets(self, *arguments: str) -> dict[str, Any] | None:
+        """What the command line prints as JSON; None where it fails, as it does before the first publication."""
         done = run(sys.executable, "-m", "rag_assets", *arguments, "--json", env=self.environment)
-        value = json.loads(done.stdout) if done.returncode == 0 else {}
-        assert isinstance(value, dict)
-        return value
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def searchable(self) -> set[str]:
+        """The documents that a reader finds."""
+        found = self.rag_assets("search", "lighthouse", "--mode", "vector")
+        return {result["document"] for result in found["results"]} if found else set()
 
 
 def free_port() -> int:
@@ -236,7 +257,7 @@ def process(command: Sequence[str], environment: Mapping[str, str], log: Path) -
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_services_of_the_compose_file_make_a_folder_searchable(tmp_path: Path, postgres_server: PostgresServer):
-    """PostgreSQL and an S3 server are others here, and the processes share a file system that they do not use."""
+    """Only PostgreSQL and the S3 server are others here."""
     if not all(find_spec(name) for name in ("moto", "flask", "s3fs")):
         pytest.skip("no S3 server: pip install '.[dev]'")
     platform = Platform(tmp_path, options={"scan_seconds": 1}, postgres=postgres_server.new_database())
@@ -249,10 +270,10 @@ def test_the_services_of_the_compose_file_make_a_folder_searchable(tmp_path: Pat
         for service in ("code_location", "webserver", "daemon"):
             services.start(service)
             wait_until(lambda service=service: services.healthy(service), f"{service} is healthy")  # type: ignore[misc]
-        found: Callable[[], bool] = lambda: len(services.rag_assets("search", "lighthouse").get("results", [])) == 2  # noqa: E731
-        wait_until(found, "both documents are searchable")
+        wait_until(lambda: services.searchable() == {"harbour.md", "market.md"}, "both documents are searchable")
         (platform.corpus / "market.md").unlink()
-        wait_until(lambda: not found(), "the deleted document is gone")
+        wait_until(lambda: services.searchable() == {"harbour.md"}, "the deleted document is gone")
         answer = services.rag_assets("ask", "Who is the lighthouse keeper?")
+    assert answer is not None
     assert answer["citations"][0]["document"] == "harbour.md"
     assert not platform.home.exists(), "all tables are in the bucket"

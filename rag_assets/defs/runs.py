@@ -137,7 +137,8 @@ def _death(
 ) -> str | None:
     if run.status == dg.DagsterRunStatus.QUEUED:
         return None
-    if COMMAND_LINE_TAG in run.tags:
+    # An object store has no locks: there only silence tells.
+    if COMMAND_LINE_TAG in run.tags and store.locks:
         if holding_lock:
             return "the command line that executed it was killed"
         try:

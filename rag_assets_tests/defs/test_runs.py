@@ -15,6 +15,7 @@ from rag_assets.defs.runs import (
     request_is_open,
     runs_under_way,
 )
+from rag_assets.storing.stores import Store
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
 from rag_assets_tests.workbench import set_age
@@ -70,6 +71,16 @@ def test_a_note_from_the_future_holds_nothing_up(platform: Platform):
         (note,) = (platform.home / "locks").glob("*.requested")
         set_age(note, -3600)
         assert not request_is_open(instance, platform.store, platform.notes)
+
+
+def test_a_run_of_the_command_line_is_not_taken_for_dead_where_there_are_no_locks(platform: Platform):
+    """On an object store every lock is free: the sensor marked the run of a command line as failed while it worked."""
+    with platform.instance() as instance:
+        run = make_run(instance, status=dg.DagsterRunStatus.STARTED, tags={COMMAND_LINE_TAG: "true"})
+        store = Store("s3://bucket/store")
+        for holding in (False, True):
+            alive = runs_under_way(instance, store, platform.notes, holding_lock=holding)
+            assert [one.run_id for one in alive] == [run.run_id]
 
 
 def test_a_run_of_a_killed_command_line_is_marked_as_failed(platform: Platform):
