@@ -41,7 +41,8 @@ def lags(view: View) -> Iterator[Lag]:
     if not published:
         return
     began, now = min(times[0] for times in published.values()), view.now.timestamp()
-    waiting = set(view.found.pending).difference(view.found.outdated)  # of what is only made again, readers find the text
+    # Of what is only made again, readers find the text.
+    waiting = set(view.found.pending).difference(view.found.outdated)
     for name in sorted(waiting):
         modified_ns = view.found.entries[name].modified_ns
         if modified_ns is not None and modified_ns / 1e9 > began:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from rag_assets.config import (
     EmbeddingSettings,
+    LateInteractionRerank,
     LLMRerank,
     NoRerank,
     PluginProvider,
@@ -62,10 +63,14 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag_assets.plugins.entry_points", lambda **wanted: EntryPoints([plugin]).select(**wanted))
 
 
-def test_nothing_is_reranked_unless_the_corpus_says_so(tmp_path: Path):
+def test_by_default_only_an_index_of_the_embedded_model_is_reranked(tmp_path: Path):
     path = tmp_path / "corpora.yaml"
-    path.write_text("corpora: {docs: {source: docs/}}")
-    assert load_settings(path).corpora["docs"].rerank == NoRerank()
+    path.write_text("corpora: {a: {source: a/}, b: {source: b/, embedding: {provider: hashing}}}")
+    corpora = load_settings(path).corpora
+    assert corpora["a"].rerank == LateInteractionRerank()
+    assert corpora["b"].rerank == NoRerank()
+    path.write_text("corpora: {a: {source: a/, rerank: {provider: none}}}")
+    assert load_settings(path).corpora["a"].rerank == NoRerank()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +80,7 @@ def test_nothing_is_reranked_unless_the_corpus_says_so(tmp_path: Path):
         ({"provider": "cross_encoder", "model": "acme/ms-marco"}, "cross_encoder/acme/ms-marco"),
         ({"provider": "http", "base_url": "https://a.example/v2", "model": "rerank-v3.5"}, "http/rerank-v3.5"),
         ({"provider": "http", "base_url": "http://a.example:8080", "api": "tei"}, "http/a.example:8080"),
+        ({"provider": "late_interaction"}, "late_interaction"),
         ({"provider": "llm"}, "llm/gpt-4o-mini"),
     ],
     ids=str,
