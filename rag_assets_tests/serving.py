@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -82,5 +83,5 @@ def served_platform(platform: Platform) -> Iterator[Served]:
             try:
                 process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

@@ -1,4 +1,4 @@
-"""The project on the pictures: the handbook of an office, some weeks into its life, as far as an hour can show it.
+"""The project on the pictures: the handbook of an office.
 
 Pages are added, edited and deleted; one file is no PDF whatever its name says; questions with known answers judge it.
 """
