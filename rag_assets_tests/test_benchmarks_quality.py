@@ -154,5 +154,6 @@ def test_records_are_found_by_every_mode(tmp_path: Path) -> None:
         "hybrid": 1.0,
         "vector": 1.0,
         "text": 1.0,
+        "hybrid, late_interaction": 1.0,
     }
     assert retrieval_quality.as_table({"alps": found}).splitlines()[0].split() == ["|", "nDCG@10", "|", "alps", "|"]
