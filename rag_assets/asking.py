@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from textwrap import shorten
 from typing import cast, get_args
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow as pa
 from rag_assets.answering.citations import citations_of
 from rag_assets.answering.generator import Generator, Rewritten, SpeaksAsPersona
 from rag_assets.answering.generators import make_generator
-from rag_assets.answering.personas import Persona, find_persona, is_one_condition
+from rag_assets.answering.personas import NOT_ONE_CONDITION, Persona, find_persona, is_one_condition
 from rag_assets.answering.prompts import read_prompts
 from rag_assets.config import MAX_NEIGHBOURS, CorpusSettings, NoRerank, OpenAIGeneration, ServerSettings, Settings
 from rag_assets.conversing.rewriting import rewrite
@@ -141,9 +142,7 @@ def make_question(
     if mode is not None and mode not in get_args(Mode):
         raise QuestionError(f"mode {mode!r} is not allowed; allowed: {', '.join(get_args(Mode))}")
     if where is not None and not is_one_condition(where):
-        raise QuestionError(
-            f"the condition {where!r} holds a semicolon; it is one SQL condition, such as: document LIKE 'guide/%'"
-        )
+        raise QuestionError(f"the condition {shorten(where, 200, placeholder=' …')!r} {NOT_ONE_CONDITION}")
     if diversity is not None and not 0 <= diversity <= 1:
         raise QuestionError(f"diversity {diversity:g} is not allowed; it is a number from 0 (off) to 1")
     if neighbours is not None and not 0 <= neighbours <= MAX_NEIGHBOURS:

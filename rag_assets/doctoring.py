@@ -60,8 +60,10 @@ _LOSSES = {
     "vectors": "what cannot be read is copied from the index",
     "answers": "what cannot be read only a backup has",
     "spend": "what cannot be read only a backup has",
+    "evaluations": "what cannot be read only a backup has",
+    "health": "what cannot be read only a backup has",
 }
-SALVAGED = ("vectors", "answers", "spend")
+SALVAGED = ("vectors", "answers", "spend", "evaluations", "health")
 """Tables of which every row that can be read is kept: it was paid for, or is made once."""
 
 _NAMED = 3
@@ -168,6 +170,8 @@ def _damaged_tables(store: Store, corpus: CorpusSettings) -> list[Finding]:
         "index": store.index(name, generation.id, dimensions=1),
         "publications": store.publications(name),
         "vectors": Table(store.vectors(generation.embedding).uri, pa.schema([])),
+        "evaluations": store.evaluations(name),
+        "health": store.health(name),
     }
     found = [one for title, table in tables.items() for one in _damage(store, name, title, table)]
     if any(one.name in ("index", "publications") for one in found):
@@ -209,8 +213,8 @@ def _has_version(table: Table, version: int) -> bool:
 
 def _compare(store: Store, corpus: CorpusSettings, damaged: Collection[str | None]) -> list[Finding]:
     """What is wrong between the tables that can be read. All are compared with the documents, by way of the pointer; chunks
-    and vectors may be among the `damaged`."""
-    if not {"chunks", "vectors"}.issuperset(damaged):
+    vectors and what was measured may be among the `damaged`."""
+    if not {"chunks", "vectors", "evaluations", "health"}.issuperset(damaged):
         return []
     name, generation = corpus.name, generation_of(corpus)
     index = store.index(name, generation.id, dimensions=1)

@@ -429,6 +429,30 @@ class TestCommand:
         assert platform.run("doctor", "--fix").status == 0
         assert platform.store.answers().read().num_rows == 1
 
+    @pytest.mark.parametrize("name", ["health", "evaluations"])
+    def test_what_was_measured_and_can_be_read_is_kept(self, platform: Platform, name: str):
+        self.three(platform)
+        table = getattr(platform.store, name)("notes")
+        for version in (1, 2):
+            table.append(pa.Table.from_pylist([{"corpus": "notes", "index_version": version}], schema=table.schema))
+        os.truncate(newest(platform.home / "corpora" / "notes" / f"{name}.lance" / "data"), 40)
+        (found,) = platform.run("doctor", "--json").json["findings"]
+        assert (found["kind"], found["corpus"]) == ("table_damaged", "notes")
+        assert f"table {name} cannot be read" in found["what"]
+        assert platform.run("doctor", "--fix").status == 0
+        assert table.read()["index_version"].to_pylist() == [1]
+
+    def test_a_question_to_a_damaged_search_index_names_the_doctor(self, platform: Platform):
+        self.three(platform)
+        for file in platform.home.glob("corpora/notes/index_*.lance/_indices/*/*"):
+            os.truncate(file, 10)
+        told = platform.run("ask", "What is the text of apples?")
+        assert told.status == 1
+        assert "cannot be searched" in told.err
+        assert "rag-assets doctor --fix" in told.err
+        assert platform.run("doctor", "--fix").status == 0
+        assert platform.ask("What is the text of apples?")["answered"]
+
     def test_a_rollback_that_ends_with_the_repair_is_told(self, platform: Platform):
         """Readers saw the newest version again, and nobody was told."""
         self.three(platform)

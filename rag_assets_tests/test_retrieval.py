@@ -126,3 +126,27 @@ def test_diversity_prefers_a_passage_that_says_something_else(passes: Platform):
 def test_weights_are_those_of_the_corpus(passes: Platform):
     passes.configure(retrieval={"weights": {"vector": 0}})
     assert {row["similarity"] for row in passes.search("Grimsel")} == {None}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "1=1) OR (1=1",
+        "1=1) --",
+        "(1=1",
+        "1=1 /* ",
+        "document = 'a",
+        "1=1; DROP",
+        "$$($$) OR (0=1 OR $$)$$='x'",
+        "E'\\') OR (1=1'",
+    ],
+)
+def test_no_condition_gets_around_a_filter(passes: Platform, where: str):
+    told = passes.run("search", "Is the Grimsel closed?", "--filter", "author=Ann", "--where", where)
+    assert told.status == 1
+    assert "is not one SQL condition" in told.err
+
+
+def test_a_condition_may_hold_anything_in_quotes(passes: Platform):
+    where = "document != 'a);--' OR title = '$ it''s (fine'"
+    assert documents(passes, "-f", "author=Ann", "--where", where) == {"guide/grimsel.md"}

@@ -22,6 +22,12 @@ Texts = Annotated[Sequence[Text], Field(min_length=1)]
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
+NOT_ONE_CONDITION = (
+    "is not one SQL condition: outside its quotes it may hold no semicolon, comment or $, and parentheses and quotes pair"
+    " up; write one such as: document LIKE 'guide/%'"
+)
+
+
 class Persona(BaseModel):
     """Who answers, how, and what is checked before the answer is sent.
 
@@ -61,7 +67,7 @@ class Persona(BaseModel):
     @classmethod
     def _where_is_one_condition(cls, value: str | None) -> str | None:
         if value is not None and not is_one_condition(value):
-            raise ValueError(f"{value!r} holds a semicolon; it is one SQL condition, such as: document LIKE 'guide/%'")
+            raise ValueError(f"{value!r} {NOT_ONE_CONDITION}")
         return value
 
     @property
@@ -73,8 +79,17 @@ class Persona(BaseModel):
 
 
 def is_one_condition(where: str) -> bool:
-    """Whether `where` holds no semicolon outside its string literals."""
-    return ";" not in re.sub(r"'(?:[^']|'')*'", "", where)
+    """Whether `where`, put into parentheses, stays in them: outside its quotes there is no semicolon, comment or `$`, and
+    parentheses pair up. Lance itself would read `a) OR (b` as far as it understands it."""
+    bare = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", "", where)
+    if re.search(r"[;$'\"`]|--|/\*", bare):
+        return False
+    depth = 0
+    for character in bare:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def known_personas(settings: Settings) -> Mapping[str, tuple[Persona, Path]]:

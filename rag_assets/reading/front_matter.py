@@ -36,14 +36,28 @@ def split_front_matter(text: str) -> FrontMatter:
         return FrontMatter(text)
     try:
         _refuse_bombs(found[1])
-        metadata = yaml.safe_load(found[1])
+        metadata = yaml.load(found[1], _Loader)  # noqa: S506 - it is a SafeLoader
     except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
-        # PyYAML raises all of these for values that it cannot construct, such as a month 13 or `!!bool maybe`.
+        # PyYAML raises all of these for values that it cannot construct, such as `!!bool maybe`.
         return FrontMatter(text)
     if metadata is not None and not isinstance(metadata, dict):
         return FrontMatter(text)
     plain = {_clean(str(key)): _plain(value) for key, value in (metadata or {}).items()}
     return FrontMatter(text[found.end() :], 1 + found[0].count("\n"), plain)
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes a date that there is not, such as the 30th of February, for text: the rest of the block is worth keeping."""
+
+
+def _date_or_text(loader: _Loader, node: yaml.ScalarNode) -> object:
+    try:
+        return loader.construct_yaml_timestamp(node)
+    except ValueError:
+        return node.value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _date_or_text)
 
 
 def _refuse_bombs(block: str) -> None:

@@ -6,6 +6,7 @@ with the passages is `rag_assets.asking`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from rag_assets.config import CorpusSettings, RetrievalSettings
 from rag_assets.embedding.provider import EmbeddingProvider, TextRefused, Vectors
-from rag_assets.errors import QuestionError
+from rag_assets.errors import QuestionError, StoreError
 from rag_assets.records import Parent, Passage
 from rag_assets.retrieving.collapsing import collapse
 from rag_assets.retrieving.conditions import condition_of
@@ -202,11 +203,15 @@ def _scan(
         return dataset.scanner(columns=columns, filter=condition, prefilter=condition is not None, **how).to_table()
     except (ValueError, OSError) as error:
         if where is None:
-            raise
+            raise StoreError(
+                f"the index {dataset.uri} cannot be searched: {first_line(error)[:200]}. rag-assets doctor tells what is"
+                " damaged, and rag-assets doctor --fix mends it"
+            ) from error
         names = ", ".join(name for name in dataset.schema.names if name != "vector")
+        shown, said = shorten(where, 200, placeholder=" …"), first_line(error)[:300]
         raise QuestionError(
-            f"the condition {where!r} cannot be applied: {first_line(error)}. It is SQL on the columns {names}, such as:"
-            " document LIKE 'guide/%'"
+            f"the condition {shown!r} cannot be applied: {said}. It is SQL on the columns {names}, such as: document LIKE"
+            " 'guide/%'"
         ) from None
 
 

@@ -270,8 +270,8 @@ class Table:
             yield
         except (ValueError, OSError) as error:
             raise StoreError(
-                f"table {self.uri} cannot be read: {first_line(error)}. Restore its folder from a backup, or delete it and"
-                " ingest again: tables below corpora/ are made anew from the documents and the stored vectors"
+                f"table {self.uri} cannot be read: {first_line(error)[:200]}. Restore its folder from a backup, or run"
+                " rag-assets doctor --fix, which keeps what can be read and makes again what can be made"
             ) from error
 
     def _commit_update(self, dataset: "lance.LanceDataset", documents: Sequence[str], new_fragments: list[Any]) -> int:

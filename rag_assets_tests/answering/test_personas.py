@@ -85,7 +85,7 @@ def test_a_persona_cannot_fill_in_the_prompt_again(tmp_path: Path):
         ({"id": "The Keeper"}, "id: 'The Keeper' is not allowed; allowed: up to 63 lower-case letters, "),
         (
             {"where": "document = 'a'; DROP"},
-            "where: \"document = 'a'; DROP\" holds a semicolon; it is one SQL condition",
+            "where: \"document = 'a'; DROP\" is not one SQL condition",
         ),
     ],
 )

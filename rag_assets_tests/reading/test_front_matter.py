@@ -38,7 +38,6 @@ def test_a_comment_is_no_heading_and_is_gone():
     "text",
     [
         "---\ntitle: a: b\n---\nText",
-        "---\nday: 2024-13-45\n---\nText",
         "---\nflag: !!bool maybe\n---\nText",
         "---\nnumber: !!int ''\n---\nText",
         "---\nrun: !!python/object/apply:os.getcwd []\n---\nText",
@@ -64,3 +63,9 @@ def test_bombs_stay_text():
 def test_escapes_cannot_smuggle_in_what_no_table_takes():
     matter = split_front_matter('---\na: "x\\0y\\uFEFFz\\uD800"\n---\n')
     assert matter.metadata == {"a": "xyz"}
+
+
+def test_a_date_that_there_is_not_is_text_and_costs_no_other_field():
+    matter = split_front_matter("---\ndate: 2024-02-30\ndraft: true\n---\nText")
+    assert matter.text == "Text"
+    assert matter.metadata == {"date": "2024-02-30", "draft": True}
