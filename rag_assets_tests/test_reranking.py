@@ -217,9 +217,8 @@ def test_several_corpora_are_reranked_once_by_the_first(shared: Platform, tmp_pa
     notes = yaml.safe_load((shared.root / "corpora.yaml").read_text())["corpora"]["notes"]
     notes |= {"source": str(shared.corpus), "rerank": {"provider": "http", "base_url": server.base_url, "model": "m"}}
     other = {**notes, "rerank": {"provider": "http", "base_url": "http://127.0.0.1:9", "model": "never"}}
+    both = Platform(tmp_path, fake=shared.fake)
     path.write_text(yaml.safe_dump({"corpora": {"notes": notes, "other": other}}, sort_keys=False))
-    both = Platform.__new__(Platform)
-    both.root, both.fake = tmp_path, shared.fake
     with mock.patch.object(Platform, "home", shared.home):
         assert both.run("ingest", "other").status == 0
         report = both.run("search", QUESTION, "--json", "-c", "all", "--top-k", "2").json
