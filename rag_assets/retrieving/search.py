@@ -6,7 +6,6 @@ with the passages is `rag_assets.asking`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -208,7 +207,7 @@ def _scan(
                 " damaged, and rag-assets doctor --fix mends it"
             ) from error
         names = ", ".join(name for name in dataset.schema.names if name != "vector")
-        shown, said = shorten(where, 200, placeholder=" …"), first_line(error)[:300]
+        shown, said = where if len(where) <= 200 else f"{where[:200]} …", first_line(error)[:300]
         raise QuestionError(
             f"the condition {shown!r} cannot be applied: {said}. It is SQL on the columns {names}, such as: document LIKE"
             " 'guide/%'"
