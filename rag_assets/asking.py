@@ -19,7 +19,7 @@ import pyarrow as pa
 from rag_assets.answering.citations import citations_of
 from rag_assets.answering.generator import Generator, Rewritten, SpeaksAsPersona
 from rag_assets.answering.generators import make_generator
-from rag_assets.answering.personas import NOT_ONE_CONDITION, Persona, find_persona, is_one_condition
+from rag_assets.answering.personas import Persona, find_persona
 from rag_assets.answering.prompts import read_prompts
 from rag_assets.config import MAX_NEIGHBOURS, CorpusSettings, NoRerank, OpenAIGeneration, ServerSettings, Settings
 from rag_assets.conversing.rewriting import rewrite
@@ -30,7 +30,7 @@ from rag_assets.fingerprints import fingerprint, hash_text
 from rag_assets.records import ANSWERS, Answer, Passage, Turn
 from rag_assets.reranking.reordering import Reranking, reading_depth, reorder
 from rag_assets.retrieving.collapsing import collapse
-from rag_assets.retrieving.conditions import UnknownFieldError
+from rag_assets.retrieving.conditions import NOT_ONE_CONDITION, UnknownFieldError, is_one_condition
 from rag_assets.retrieving.diversity import Embedded, diversify, pool_size
 from rag_assets.retrieving.filters import Filter, parse_filters
 from rag_assets.retrieving.fusing import fuse_corpora

@@ -21,11 +21,11 @@ import typer
 
 from rag_assets.config import CorpusSettings, Settings, load_settings
 from rag_assets.errors import QuestionError, RagAssetsError
-from rag_assets.health.verdicts import count as counted
 from rag_assets.monitoring import logs
 from rag_assets.progress import Heartbeat, listening
 from rag_assets.storing.stores import Store
 from rag_assets.totals import together
+from rag_assets.wording import count as counted
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance

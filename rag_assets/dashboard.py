@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rag_assets.health.verdicts import count, duration
 from rag_assets.run_history import RunSummary
 from rag_assets.showing import terminal, visible
 from rag_assets.status import CorpusStatus
 from rag_assets.storing.health import Health
+from rag_assets.wording import count, duration
 
 _RUNS = 3
 _SET_ASIDE = 10

@@ -13,13 +13,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rag_assets.answering.personas import Persona
-from rag_assets.health.verdicts import count
 from rag_assets.progress import listening
 from rag_assets.records import Answer, Citation, Passage
 from rag_assets.scoring.comparing import Standing
 from rag_assets.scoring.rendering import known_figures, worst_rows
 from rag_assets.storing.comparing import Changes
 from rag_assets.storing.publishing import Publication
+from rag_assets.wording import count
 
 _SHOWN_CHARACTERS = 400
 _WORST = 10

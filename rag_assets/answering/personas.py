@@ -15,17 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from rag_assets.answering.prompts import read_prompts
 from rag_assets.config import Settings, explain, read_yaml
 from rag_assets.errors import ConfigError, QuestionError
+from rag_assets.retrieving.conditions import NOT_ONE_CONDITION, is_one_condition
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Texts = Annotated[Sequence[Text], Field(min_length=1)]
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-
-
-NOT_ONE_CONDITION = (
-    "is not one SQL condition: outside its quotes it may hold no semicolon, comment or $, and parentheses and quotes pair"
-    " up; write one such as: document LIKE 'guide/%'"
-)
 
 
 class Persona(BaseModel):
@@ -76,20 +71,6 @@ class Persona(BaseModel):
         texts = {name: value for name, value in self if isinstance(value, str)}
         lists = {name: _listed(value) for name, value in self if value is not None and name not in texts}
         return read_prompts().fill("persona", **texts, **lists)
-
-
-def is_one_condition(where: str) -> bool:
-    """Whether `where`, put into parentheses, stays in them: outside its quotes there is no semicolon, comment or `$`, and
-    parentheses pair up. Lance itself would read `a) OR (b` as far as it understands it."""
-    bare = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", "", where)
-    if re.search(r"[;$'\"`]|--|/\*", bare):
-        return False
-    depth = 0
-    for character in bare:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            return False
-    return depth == 0
 
 
 def known_personas(settings: Settings) -> Mapping[str, tuple[Persona, Path]]:

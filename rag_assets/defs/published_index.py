@@ -1,5 +1,6 @@
 """The asset `C/published_index`: the version that readers see. Questions are answered from it."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from rag_assets.scoring.comparing import approval
 from rag_assets.storing.comparing import Changes
 from rag_assets.storing.ledger import known_documents, share_made_with
 from rag_assets.storing.publishing import PublishReport, publications, publish
-from rag_assets.storing.spending import spend_by_run, spend_of
+from rag_assets.storing.spending import Spend, spend_by_run
 from rag_assets.storing.stores import Store, index_name
 
 # A corpus that does not change is not stale: maintenance verifies each night what readers see, and materializes it. Past two
@@ -69,7 +70,8 @@ def asked_by_sensor(run: dg.DagsterRun) -> bool:
 def publication_metadata(store: Store, corpus: CorpusSettings, result: PublishReport, *, run_id: str) -> dict[str, Any]:
     """What a publication says in the UI; numbers become plots over time, what was spent on embeddings and the share of the
     documents that are of the configured generation among them."""
-    in_run, in_all = spend_of(store, corpus.name, run_id=run_id), spend_of(store, corpus.name)
+    runs = spend_by_run(store, corpus.name)
+    in_run, in_all = runs.get(run_id, Spend()), sum(runs.values(), Spend())
     metadata: dict[str, Any] = {
         "moved": result.moved,
         "unindexed_rows": result.health.unindexed_rows,
@@ -85,7 +87,7 @@ def publication_metadata(store: Store, corpus: CorpusSettings, result: PublishRe
     if result.changes is not None:
         metadata["changed_documents"] = _changed_documents(result.changes)
     if result.published:
-        metadata["history"] = dg.MetadataValue.md(_history(store, corpus.name))
+        metadata["history"] = dg.MetadataValue.md(_history(store, corpus.name, runs))
         metadata |= {
             "index_version": result.published.version,
             **{f"documents_{name}": count for name, count in result.published.changes.items()},
@@ -105,9 +107,9 @@ def _changed_documents(changes: Changes) -> dg.TableMetadataValue | str:
     return dg.MetadataValue.table(rows[:_NAMED]) if rows else "none"
 
 
-def _history(store: Store, corpus: str) -> str:
+def _history(store: Store, corpus: str, paid: Mapping[str, Spend]) -> str:
     """A picture of the last versions: documents, chunks, and what the run cost that published each."""
-    shown, paid = publications(store, corpus)[:_DRAWN][::-1], spend_by_run(store, corpus)
+    shown = publications(store, corpus)[:_DRAWN][::-1]
     series: dict[str, list[float]] = {
         "documents": [one.documents for one in shown],
         "chunks": [one.chunks for one in shown],

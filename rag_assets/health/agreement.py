@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rag_assets.fingerprints import hash_text
-from rag_assets.health.verdicts import NAMED, Row, Verdict, count, fails, passes
+from rag_assets.health.verdicts import NAMED, Row, Verdict, fails, passes
 from rag_assets.health.view import View, steadily
 from rag_assets.materializing.embedded_texts import COLUMNS
 from rag_assets.storing.publishing import Publication
 from rag_assets.storing.restoring import vector_keys
 from rag_assets.storing.tables import Table, batches, is_in
 from rag_assets.storing.vectors import VectorTable
+from rag_assets.wording import count
 
 # Rows that are read, and keys that are looked up in the vector store, at once.
 _ROWS = 4_096

@@ -1,7 +1,8 @@
 """Whether readers can find every chunk of every document: the number that was cut against the number that is there."""
 
-from rag_assets.health.verdicts import Row, Verdict, count, fails, passes, some
+from rag_assets.health.verdicts import Row, Verdict, fails, passes, some
 from rag_assets.health.view import View, steadily
+from rag_assets.wording import count
 
 
 @steadily

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from rag_assets.health.lag import target_seconds
-from rag_assets.health.verdicts import Row, Verdict, count, duration, fails, passes, some
+from rag_assets.health.verdicts import Row, Verdict, fails, passes, some
 from rag_assets.health.view import View
 from rag_assets.reading.formats import format_by_name
 from rag_assets.reading.sources.schemes import scheme_of
 from rag_assets.storing.ledger import KnownDocument, set_aside_documents
+from rag_assets.wording import count, duration
 
 # A failure or two say nothing of a type.
 _SEVERAL = 3

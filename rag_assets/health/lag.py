@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from rag_assets.health.verdicts import Row, Verdict, count, duration, fails, passes, some
+from rag_assets.health.verdicts import Row, Verdict, fails, passes, some
 from rag_assets.health.view import View
 from rag_assets.scoring.measures import percentile
+from rag_assets.wording import count, duration
 
 # A nightly look sees what came since the last one.
 _WINDOW = timedelta(days=1)

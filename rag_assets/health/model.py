@@ -6,13 +6,14 @@ import pyarrow.compute as pc
 from rag_assets.embedding.provider import EmbeddingProvider
 from rag_assets.embedding.providers import embedding_identity
 from rag_assets.fingerprints import fingerprint
-from rag_assets.health.verdicts import Cell, Verdict, count, fails, passes
+from rag_assets.health.verdicts import Cell, Verdict, fails, passes
 from rag_assets.health.view import View
 from rag_assets.materializing.embedded_texts import COLUMNS, embedded_texts
 from rag_assets.storing.ledger import count_made_with
 from rag_assets.storing.publishing import embedding_for
 from rag_assets.storing.spending import Spend, SpendLedger
 from rag_assets.storing.unneeded_vectors import generations_in
+from rag_assets.wording import count
 
 # Servers that round, batch or move differ in the last bits; vectors of another model have a cosine of about 0 to these.
 _SAME = 0.99

@@ -1,7 +1,8 @@
 """What Dagster knows of the corpus, against what the tables know. Without an instance there is nothing to compare."""
 
-from rag_assets.health.verdicts import Cell, Verdict, count, fails, passes, some
+from rag_assets.health.verdicts import Cell, Verdict, fails, passes, some
 from rag_assets.health.view import View
+from rag_assets.wording import count
 
 _ALONE = "There is no Dagster instance to look at."
 

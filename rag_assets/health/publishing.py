@@ -1,9 +1,10 @@
 """Whether readers see the newest rows, and whether anything is to be mended."""
 
 from rag_assets.doctoring import diagnose, why_not_writable
-from rag_assets.health.verdicts import Verdict, count, fails, passes, some
+from rag_assets.health.verdicts import Verdict, fails, passes, some
 from rag_assets.health.view import View
 from rag_assets.storing.publishing import held_back, publication_is_due
+from rag_assets.wording import count
 
 
 def newest_version(view: View) -> Verdict:

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rag_assets.health.verdicts import Cell, Verdict, count, fails, passes
+from rag_assets.health.verdicts import Cell, Verdict, fails, passes
 from rag_assets.health.view import View
 from rag_assets.storing.listing import bytes_in
 from rag_assets.storing.search_indices import health_of
 from rag_assets.storing.stores import index_name
 from rag_assets.storing.tables import Table
+from rag_assets.wording import count
 
 # With 5 % of 100,000 rows outside the full-text index a query takes 10 to 20 times as long; a thousand are scanned at once.
 _UNINDEXED_SHARE = 0.05

@@ -21,12 +21,30 @@ from rag_assets.storing.tables import sql_literal
 if TYPE_CHECKING:
     import lance
 
+NOT_ONE_CONDITION = (
+    "is not one SQL condition: outside its quotes it may hold no semicolon, comment or $, and parentheses and quotes pair"
+    " up; write one such as: document LIKE 'guide/%'"
+)
 _SEPARATOR = "\x1f"
 _NOT_A_SLASH = re.compile(r"\(\?!/\)(\[(?:\\.|[^\]\\])*\])")
 
 
 class UnknownFieldError(QuestionError):
     """No document has the field of a filter."""
+
+
+def is_one_condition(where: str) -> bool:
+    """Whether `where`, put into parentheses, stays in them: outside its quotes there is no semicolon, comment or `$`, and
+    parentheses pair up. Lance itself would read `a) OR (b` as far as it understands it."""
+    bare = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", "", where)
+    if re.search(r"[;$'\"`]|--|/\*", bare):
+        return False
+    depth = 0
+    for character in bare:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def condition_of(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rag_assets.config import CorpusSettings, EvaluationSettings, HashingEmbedding, LocalEmbedding, NoRerank
 from rag_assets.records import Figures
+from rag_assets.scoring.comparing import QUALITY
 from rag_assets.scoring.evaluating import evaluate
 from rag_assets_tests.benchmarks.corpora import PAGES, missing_pages
 from rag_assets_tests.benchmarks.kept_vectors import quality_workbench, vectors_folder
@@ -19,16 +20,6 @@ from rag_assets_tests.workbench import CORPUS, Workbench
 _TITLE = "Answers: questions over a manual, with the defaults"
 _FUSED = "fused search alone"
 _GOALS = {"recall_at_5": 90.0, "citation_recall": 85.0, "unanswerable_accuracy": 90.0}
-_SHARES = (
-    "recall_at_5",
-    "recall_at_k",
-    "ndcg_at_10",
-    "mrr",
-    "answerable_accuracy",
-    "unanswerable_accuracy",
-    "citation_precision",
-    "citation_recall",
-)
 _PAGES = {
     "passes.md": "# Passes\n\n## Grimsel\n\nThe Grimsel is closed from November to May.\n",
     "lakes.md": "# Lakes\n\n## Oeschinen\n\nRowing boats are for hire at the Oeschinen.\n",
@@ -64,7 +55,7 @@ def run(size: Size, folder: Path) -> Report:
         name="answer_quality",
         title=_TITLE,
         figures=[
-            *(_share(name, found, baseline, goal=None if tiny else _GOALS.get(name)) for name in _SHARES),
+            *(_share(name, found, baseline, goal=None if tiny else _GOALS.get(name)) for name in QUALITY),
             Figure("latency p50", found.latency_p50_ms, "ms", Baseline(_FUSED, baseline.latency_p50_ms)),
             Figure("latency p95", found.latency_p95_ms, "ms", Baseline(_FUSED, baseline.latency_p95_ms)),
         ],
