@@ -20,7 +20,7 @@ DEMO_ENV := RAG_ASSETS_CONFIG=$(CURDIR)/$(DEMO)/corpora.yaml RAG_ASSETS_HOME=$(C
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ask dev test check format bench bench-quality bench-durability bench-faults bench-peers screenshots lock clean purge
+.PHONY: help demo ask dev test check format bench bench-quality bench-durability bench-faults bench-scale bench-peers screenshots lock clean purge
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench-durability: $(DEV) ## Kill an ingest a hundred times and count what is los
 
 bench-faults: $(DEV) ## Break a platform in every way that we know, and print what saw it and what mended it: five minutes
 	$(BIN)/python -m rag_assets_tests.benchmarks.faults
+
+bench-scale: $(DEV) ## Print what a document and a question cost as a corpus grows: ten minutes: make bench-scale [DOCUMENTS="1000 100000"]
+	$(BIN)/python -m rag_assets_tests.benchmarks.scale $(if $(DOCUMENTS),--documents $(DOCUMENTS))
 
 bench-peers: $(DEV) $(PEERS)/.installed ## Print what LlamaIndex, LangChain and CocoIndex send for the same folder
 	$(BIN)/python -m rag_assets_tests.benchmarks.peers --python $(PEERS)/bin/python

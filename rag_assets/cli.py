@@ -640,11 +640,9 @@ def _doctor(settings: Settings, corpus: CorpusSettings, *, fix: bool) -> "Repair
 def _delete_partitions(settings: Settings, corpus: str) -> int:
     """Delete the partitions of a corpus that is not configured, and return their number."""
     with _instance(settings) as instance:
-        from rag_assets.defs.partitions import delete_keys, document_of, partitions_name
+        from rag_assets.defs.partitions import delete_sets
 
-        keys = instance.get_dynamic_partitions(partitions_name(corpus))
-        delete_keys(instance, corpus, [document_of(key) for key in keys])
-        return len(keys)
+        return delete_sets(instance, corpus)
 
 
 def _finding_report(one: "Finding") -> dict[str, Any]:

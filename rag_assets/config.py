@@ -53,6 +53,9 @@ MAX_NEIGHBOURS = 20
 MAX_BYTES = 200_000_000
 """The largest document that is read, unless the corpus says otherwise."""
 
+MAX_SHARDS = 64
+"""How many sets the partitions of a corpus may be divided into."""
+
 PositiveInt = Annotated[int, Field(ge=1)]
 Candidates = Annotated[int, Field(ge=1, le=1000)]
 
@@ -140,21 +143,37 @@ class ChunkingSettings(CuttingSettings):
         return next((rule for rule in self.by_glob if _pattern(rule.glob).match(document)), self)
 
 
-class LocalEmbedding(_Settings):
+class RayWorkers(_Settings):
+    """Documents are embedded by this many workers of a Ray cluster, each with a model and the resources named here."""
+
+    workers: Annotated[int, Field(ge=1, le=1024)]
+    cpus: Annotated[float, Field(ge=0)] = 1.0
+    gpus: Annotated[float, Field(ge=0)] = 0.0
+    address: Annotated[str, Field(min_length=1)] = "auto"
+    start_seconds: Annotated[float, Field(gt=0)] = 300.0
+
+
+class _Embedding(_Settings):
+    """What every embedding provider may say. It changes no vector."""
+
+    ray: RayWorkers | None = None
+
+
+class LocalEmbedding(_Embedding):
     """The embedded model: MiniLM-L6-v2 on this machine's CPU, 384 dimensions, no key, no download."""
 
     provider: Literal["local"] = "local"
     threads: PositiveInt | None = None
 
 
-class HashingEmbedding(_Settings):
+class HashingEmbedding(_Embedding):
     """A deterministic bag-of-words embedder that costs nothing. For tests and benchmarks: it understands nothing."""
 
     provider: Literal["hashing"]
     dimensions: Annotated[int, Field(ge=2, le=65_536)] = 384
 
 
-class OnnxEmbedding(_Settings):
+class OnnxEmbedding(_Embedding):
     """Any sentence-embedding model in ONNX format, from a folder of this machine, on its CPU."""
 
     provider: Literal["onnx"]
@@ -168,14 +187,14 @@ class OnnxEmbedding(_Settings):
     threads: PositiveInt | None = None
 
 
-class MultilingualEmbedding(_Settings):
+class MultilingualEmbedding(_Embedding):
     """Multilingual E5 small with 4-bit weights, on this machine's CPU: 384 dimensions, about 100 languages."""
 
     provider: Literal["multilingual"]
     threads: PositiveInt | None = None
 
 
-class SentenceTransformersEmbedding(_Settings):
+class SentenceTransformersEmbedding(_Embedding):
     """A model that the package sentence-transformers loads, on a GPU where there is one."""
 
     provider: Literal["sentence_transformers"]
@@ -220,6 +239,12 @@ class PluginProvider(_Settings):
         return self
 
 
+class PluginEmbedding(PluginProvider, _Embedding):
+    """An embedding provider that another package brings, with the keys that it defines."""
+
+    model_config = ConfigDict(extra="allow")
+
+
 class ServerSettings(_Settings):
     """How a server that speaks OpenAI's protocol is reached, when a request is tried again, and how much is sent at once.
 
@@ -238,7 +263,7 @@ class ServerSettings(_Settings):
     tokens_per_minute: PositiveInt | None = None
 
 
-class OpenAIEmbedding(ServerSettings):
+class OpenAIEmbedding(ServerSettings, _Embedding):
     """Any server that speaks OpenAI's embeddings protocol."""
 
     provider: Literal["openai"]
@@ -424,6 +449,11 @@ def _whose(section: Section) -> Discriminator:
     return Discriminator(provider_of)
 
 
+_PLUGINS: Mapping[Section, type[PluginProvider]] = {
+    "embedding": PluginEmbedding,
+    "generation": PluginProvider,
+    "rerank": PluginRerank,
+}
 EmbeddingSettings = Annotated[
     Annotated[LocalEmbedding, Tag("local")]
     | Annotated[HashingEmbedding, Tag("hashing")]
@@ -431,7 +461,7 @@ EmbeddingSettings = Annotated[
     | Annotated[OnnxEmbedding, Tag("onnx")]
     | Annotated[MultilingualEmbedding, Tag("multilingual")]
     | Annotated[SentenceTransformersEmbedding, Tag("sentence_transformers")]
-    | Annotated[PluginProvider, Tag("plugin")],
+    | Annotated[PluginEmbedding, Tag("plugin")],
     _whose("embedding"),
 ]
 GenerationSettings = Annotated[
@@ -563,6 +593,7 @@ class CorpusSettings(_Settings):
     settle_seconds: Annotated[float, Field(ge=0)] = 2.0
     scan_seconds: Annotated[int, Field(ge=1)] = 30
     max_documents_per_run: Annotated[int, Field(ge=1, le=10_000)] = 500
+    shards: Annotated[int, Field(ge=1, le=MAX_SHARDS)] = 1
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     max_share_deleted: Annotated[float, Field(ge=0, le=1)] = 0.5
     max_bytes: PositiveInt = MAX_BYTES
@@ -935,7 +966,7 @@ def _load_provider(path: Path, key: str, section: Section, written: object) -> o
         raise ConfigError(
             f"{path}: {key}.provider: {said}; {hint}: {', '.join(map(repr, built_in))}; of plugins: {brought}"
         )
-    made = PluginRerank if section == "rerank" else PluginProvider
+    made = _PLUGINS[section]
     checked_by: type[BaseModel] = made
     try:
         settings = made.model_validate(written)
@@ -971,9 +1002,15 @@ def _expanded(path: str) -> Path:
         return Path(path)
 
 
+def store_address() -> str | None:
+    """The object store that `RAG_ASSETS_HOME` names, None where the home is a folder."""
+    named = os.environ.get("RAG_ASSETS_HOME", "")
+    return named if "://" in named else None
+
+
 def _home(path: Path) -> str:
     named = os.environ.get("RAG_ASSETS_HOME") or ".rag_assets"
-    return named if "://" in named else os.path.normpath(path.parent / _expanded(named))
+    return store_address() or os.path.normpath(path.parent / _expanded(named))
 
 
 def explain(path: Path, where: str, error: ValidationError, root: type[BaseModel] | None = None) -> Iterator[str]:

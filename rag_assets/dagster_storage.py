@@ -1,4 +1,5 @@
-"""Dagster's SQLite event log with batched writes. Named in `dagster.yaml`; the schema is the stock one.
+"""Dagster's SQLite event log with batched writes and quick reads of partition keys. Named in `dagster.yaml`; the schema is
+the stock one.
 
 Dagster hands materialization and planned events over in batches once `DAGSTER_EVENT_BATCH_SIZE` is set. The SQLite storage
 inherits a loop of one connection and one commit an event. Measured with four partitioned assets: 66 ms of CPU a document
@@ -7,7 +8,6 @@ The same for PostgreSQL is in `dagster_postgres_storage.py`.
 """
 
 import os
-import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,6 @@ from sqlalchemy.engine import Connection
 # Read by Dagster at every call. Everyone who opens the instance imports this module first: a run, the daemon that plans
 # its materializations, the webserver.
 os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", "500")
-
-_RETURNING_SINCE = (3, 35)  # SQLite
 
 
 class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
@@ -58,6 +56,15 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
                     event_id = _ids(conn, [self._event_to_row(event)])[0]
                 self.store_asset_check_event(event, event_id)
 
+    def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
+        """The partition keys of a definition, in the order in which they were added. A run asks some twenty times."""
+        self._check_partitions_table()
+        query = "SELECT partition FROM dynamic_partitions WHERE partitions_def_name = ? ORDER BY id"
+        with self.index_connection() as conn:
+            # Past SQLAlchemy, whose rows take three times as long: 250 ms for 100,000 keys.
+            rows = conn.connection.cursor().execute(query, (partitions_def_name,)).fetchall()
+        return [key for (key,) in rows]
+
     def _mirror(self, events: Sequence[tuple[EventLogEntry, Mapping[str, Any]]]) -> None:
         """Write asset events to the database that all runs share."""
         with self.index_transaction() as conn:
@@ -80,12 +87,11 @@ def last_of_each_asset(events: Sequence[EventLogEntry], ids: Sequence[int]) -> l
 
 
 def _ids(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Insert `rows` into the event log and return their ids, in one statement where SQLite can."""
-    if sqlite3.sqlite_version_info >= _RETURNING_SINCE:
-        ids = SqlEventLogStorageTable.insert().returning(SqlEventLogStorageTable.c.id, sort_by_parameter_order=True)
-        return [int(number) for number in conn.execute(ids, rows).scalars()]
-    insert = SqlEventLogStorageTable.insert()
-    return [int(conn.execute(insert, row).inserted_primary_key[0]) for row in rows]  # type: ignore[index]
+    """Insert `rows` into the event log and return their ids. SQLite has one writer at a time and gives each row the next id,
+    so that the last one tells all. To ask for them makes a statement of every row, which takes ten times as long."""
+    conn.execute(SqlEventLogStorageTable.insert(), rows)
+    last = int(conn.exec_driver_sql("SELECT last_insert_rowid()").scalar_one())
+    return list(range(last - len(rows) + 1, last + 1))
 
 
 def _default_base_dir() -> str:

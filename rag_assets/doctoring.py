@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.config import CorpusSettings, Settings
-from rag_assets.errors import SourceError
+from rag_assets.embedding.ray_workers import why_unreachable
+from rag_assets.errors import SourceError, StoreError
 from rag_assets.generations import generation_of
 from rag_assets.ingesting import IngestResult
 from rag_assets.materializing.embedded_texts import COLUMNS
@@ -21,6 +22,7 @@ from rag_assets.purging import left_over
 from rag_assets.reading.source import open_source
 from rag_assets.storing.agreeing import ROW_COLUMNS, disagreements, expected_rows, other_chunks, without_document
 from rag_assets.storing.examining import why_unreadable, why_unsearchable
+from rag_assets.storing.objects import require_safe_commits
 from rag_assets.storing.publishing import (
     Publication,
     latest_publication,
@@ -37,6 +39,7 @@ Kind = Literal[
     "home_not_writable",
     "corpus_not_configured",
     "source_unreachable",
+    "cluster_unreachable",
     "table_damaged",
     "search_index_damaged",
     "documents_lost",
@@ -49,6 +52,7 @@ Kind = Literal[
     "not_published",
     "partitions_lost",
     "partitions_left_over",
+    "partitions_misplaced",
 ]
 
 # The part of a home that a loss concerns, and what becomes of it.
@@ -110,6 +114,8 @@ def diagnose_home(store: Store, settings: Settings) -> list[Finding]:
     if problem:
         what = f"{store.home} cannot be written to: {problem}"
         remedy = "correct its permissions, free space, or name another folder with RAG_ASSETS_HOME"
+        if store.objects is not None:
+            what, remedy = problem, "see the message"
         return [Finding("home_not_writable", None, what, remedy, fixable=False)]
     found = [*_damage(store, None, "answers", store.answers()), *_damage(store, None, "spend", store.spend())]
     for corpus in left_over(store, settings.corpora):
@@ -120,9 +126,15 @@ def diagnose_home(store: Store, settings: Settings) -> list[Finding]:
 
 
 def why_not_writable(store: Store) -> str | None:
-    """None for an object store: it is tried by whoever writes."""
+    """Why nothing can be written to the home, or None."""
+    if store.objects is not None:
+        try:
+            require_safe_commits(store.objects)
+        except StoreError as error:
+            return str(error)
+        return None
     home = Path(store.home)
-    if store.locks is None or not home.exists():
+    if not home.exists():
         return None
     try:
         with tempfile.TemporaryFile(dir=home):
@@ -141,6 +153,8 @@ def diagnose(store: Store, corpus: CorpusSettings) -> list[Finding]:
         open_source(corpus).list()
     except SourceError as error:
         found.append(Finding("source_unreachable", corpus.name, str(error), "see the message", fixable=False))
+    if (asked := corpus.embedding.ray) and (problem := why_unreachable(asked.address)):
+        found.append(Finding("cluster_unreachable", corpus.name, problem, "see the message", fixable=False))
     if store.locks is not None and not Path(store.home).exists():
         return found
     with store.lock(publish_lock(corpus.name)):

@@ -11,6 +11,12 @@ _COLOURS = ("#1f77b4", "#2ca02c", "#d62728", "#ff7f0e")
 def panels_as_markdown(title: str, series: Mapping[str, Sequence[float]], steps: Sequence[str]) -> str:
     """A panel for each of `series`, one below the other and each with a scale of its own from 0 on, as an image. All have
     as many values as there are `steps`, whose first and last are written below."""
+    picture = base64.b64encode(panels(series, steps).encode()).decode()
+    return f"![{title}](data:image/svg+xml;base64,{picture})"
+
+
+def panels(series: Mapping[str, Sequence[float]], steps: Sequence[str]) -> str:
+    """As `panels_as_markdown`, the SVG alone."""
     height = _PANEL * len(series) + 20
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + _LABELS}" height="{height}"'
@@ -19,8 +25,7 @@ def panels_as_markdown(title: str, series: Mapping[str, Sequence[float]], steps:
         *_steps(steps, y=height - 6),
         "</svg>",
     ]
-    picture = base64.b64encode("".join(parts).encode()).decode()
-    return f"![{title}](data:image/svg+xml;base64,{picture})"
+    return "".join(parts)
 
 
 def _panel(place: int, name: str, values: Sequence[float]) -> Iterator[str]:

@@ -5,6 +5,7 @@ nothing is told. Nothing is written, and a file that is not as expected is no re
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -68,6 +69,8 @@ def _job_of(corpus: str, job: str, body: str) -> str | None:
         selected = json.loads(body).get("asset_selection") or {}
         keys = selected.get("__frozenset__", []) if isinstance(selected, dict) else []
         return "materialize" if any(key["path"][0] == corpus for key in keys) else None
+    if re.fullmatch(rf"{re.escape(corpus)}_ingest_\d\d", job):  # of a shard
+        return "ingest"
     return next((name for name in _JOBS if job == f"{corpus}_{name}"), None)
 
 

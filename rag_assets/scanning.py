@@ -5,7 +5,9 @@ offers no revision, makes a file suspect, and only its bytes decide. It knows th
 folder, and that many deletions at once are implausible.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
@@ -23,21 +25,33 @@ from rag_assets.storing.stores import Store
 _CLOCK_TICK = timedelta(seconds=2)
 # Fewer deletions than this are believed however small the corpus is.
 _PLAUSIBLE_DELETIONS = 10
+# Documents whose new times are noted in one commit, at most.
+_ROWS_AT_ONCE = 5_000
+_BYTES_AT_ONCE = 64 * 1024 * 1024
 
 Verdict = Literal["added", "changed", "outdated", "unchanged", "touched", "failed"]
 
 
 @dataclass(frozen=True)
+class ReadingLimit:
+    """How much a look reads of what may have changed: until so many documents have `changed`, or for so many `seconds`."""
+
+    changed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Scan:
-    """What one look at a corpus found. Every listed document is in exactly one of `added`, `changed`, `unsettled`,
-    `failed` or counted in `unchanged`.
+    """What one look at a corpus found. Every listed document is in exactly one of `added`, `changed`, `unsettled`, `unread`,
+    `failed` or counted in `unchanged`. `unread` ones may have changed, and wait for another look.
 
     `touched` (document → entry) are unchanged documents whose time of modification or revision is not the known one.
     `removed` may be purged now; `withheld` says why deletions were held back, and `gone` which. `failed` are known failures
     whose content did not change. `refused` was seen and cannot be read as a document now: (name, reason); one that is known
-    is not gone, nor is one below a refused folder, whose name ends in a slash. `entries` are all listed documents. Of the
-    pending documents, `lost` are those whose rows are not in the index, though they were. Of those that changed, `outdated`
-    have the bytes that they had, and were made with another model, chunking or reader.
+    is not gone, nor is one below a refused folder, whose name ends in a slash. `entries` are all listed documents, and
+    `known` is what was known of the documents. Of the pending ones, `lost` are those whose rows are not in the index, though
+    they were. Of those that changed, `outdated` have the bytes that they had, and were made with another model, chunking or
+    reader.
     """
 
     scanned: int
@@ -52,6 +66,8 @@ class Scan:
     withheld: str | None = None
     refused: Sequence[tuple[str, str]] = ()
     entries: Mapping[str, Entry] = field(default_factory=dict)
+    known: Mapping[str, KnownDocument] = field(default_factory=dict)
+    unread: Sequence[str] = ()
     lost: Sequence[str] = ()
     outdated: Sequence[str] = ()
 
@@ -66,18 +82,20 @@ def scan(
     corpus: CorpusSettings,
     source: Source,
     *,
+    listing: Listing | None = None,
     known: Mapping[str, KnownDocument] | None = None,
     settle: timedelta = timedelta(0),
+    limit: ReadingLimit | None = None,
     confirm_deletions: bool = False,
 ) -> Scan:
-    """List the source of `corpus` and compare it with what is known. Files modified less than `settle` ago wait. `known`
-    spares a look into the documents table to who has just read it.
+    """List the source of `corpus` and compare it with what is known. Files modified less than `settle` ago wait. `listing`
+    and `known` spare another look at the source, and into the documents table, to who has just looked.
 
     Raises `SourceError` when the listing fails. Notes new times of modification and revisions of unchanged files, so that
     the next scan need not read them.
     """
     started = datetime.now(UTC)  # what is noted as read now may change from here on
-    listing = source.list()
+    listing = source.list() if listing is None else listing
     table = store.documents(corpus.name)
     generation = generation_of(corpus)
     known = known_documents(table) if known is None else known
@@ -91,11 +109,12 @@ def scan(
         generation=generation,
         byte_hash=lambda document: hash_bytes(source.read(document).data),
         settle=settle,
+        limit=limit,
         max_share_deleted=corpus.max_share_deleted,
         confirm_deletions=confirm_deletions,
     )
-    if found.touched:
-        change(table, {name: _as_noted(entry, started) for name, entry in found.touched.items()})
+    for entries in _portions(found.touched):
+        change(table, {name: _as_noted(entry, started) for name, entry in entries.items()})
     return replace(found, lost=[name for name in found.pending if name in lost]) if lost else found
 
 
@@ -106,12 +125,15 @@ def compare(
     generation: Generation,
     byte_hash: Callable[[str], str],
     settle: timedelta = timedelta(0),
+    limit: ReadingLimit | None = None,
     max_share_deleted: float = 0.5,
     confirm_deletions: bool = False,
 ) -> Scan:
-    """Compare a listing with what is known. `byte_hash` is called only for files that look changed."""
+    """Compare a listing with what is known. `byte_hash` is called only for files that look changed, within `limit` and in
+    any order: where a look never comes to the end of them, each has its turn all the same."""
     by_verdict: dict[Verdict, list[str]] = {verdict: [] for verdict in get_args(Verdict)}
     unsettled: list[str] = []
+    suspects: list[str] = []
     now_ns = _nanoseconds(datetime.now(UTC))
     settle_ns = int(settle.total_seconds() * 1e9)
     for name, entry in listing.entries.items():
@@ -120,16 +142,25 @@ def compare(
             unsettled.append(name)
             continue
         before = known.get(name)
-        suspect = before is not None and _is_suspect(entry, before, listing.clock_tolerance)
-        by_verdict[_judge(entry, before, generation, byte_hash if suspect else None)].append(name)
-    gone = _gone(listing, known)
-    withheld = None
-    if gone and not confirm_deletions:
-        withheld = _implausible(len(gone), len(known), len(listing.entries), max_share_deleted)
+        if before is not None and _is_suspect(entry, before, listing.clock_tolerance):
+            suspects.append(name)
+        else:
+            by_verdict[_judge(entry, before, generation, None)].append(name)
+    unread: list[str] = []
+    if limit is not None:
+        random.shuffle(suspects)
+    started = time.monotonic()
+    for number, name in enumerate(suspects):
+        if limit and number and _is_reached(limit, len(by_verdict["changed"]), time.monotonic() - started):
+            unread = suspects[number:]
+            break
+        by_verdict[_judge(listing.entries[name], known[name], generation, byte_hash)].append(name)
+    gone = gone_from(listing, known)
+    withheld = None if confirm_deletions else why_withheld(listing, gone, len(known), max_share_deleted)
     return Scan(
         scanned=len(listing.entries),
         added=by_verdict["added"],
-        changed=[*by_verdict["changed"], *by_verdict["outdated"]],
+        changed=[*sorted(by_verdict["changed"]), *by_verdict["outdated"]],
         outdated=by_verdict["outdated"],
         removed=[] if withheld else gone,
         failed=[known[name] for name in by_verdict["failed"]],
@@ -140,10 +171,16 @@ def compare(
         withheld=withheld,
         refused=listing.refused,
         entries=listing.entries,
+        known=known,
+        unread=sorted(unread),
     )
 
 
-def _gone(listing: Listing, known: Iterable[str]) -> list[str]:
+def _is_reached(limit: ReadingLimit, changed: int, seconds: float) -> bool:
+    return changed >= limit.changed or seconds >= limit.seconds
+
+
+def gone_from(listing: Listing, known: Iterable[str]) -> list[str]:
     """The documents of `known` that are not there any more: neither listed, nor refused, nor below a refused folder."""
     refused = {name for name, _ in listing.refused}
     closed = tuple(name for name in refused if name.endswith("/"))
@@ -196,18 +233,35 @@ def _as_noted(entry: Entry, read_at: datetime) -> dict[str, object]:
     return {"modified_ns": entry.modified_ns, "revision": entry.revision, "read_at": read_at, **size}
 
 
+def _portions(entries: Mapping[str, Entry]) -> Iterator[Mapping[str, Entry]]:
+    """`entries` in parts whose rows, which are written again with all of their text, fit into memory."""
+    portion: dict[str, Entry] = {}
+    taken = 0
+    for name, entry in entries.items():
+        taken += entry.bytes or 0
+        if portion and (taken > _BYTES_AT_ONCE or len(portion) == _ROWS_AT_ONCE):
+            yield portion
+            portion, taken = {}, entry.bytes or 0
+        portion[name] = entry
+    if portion:
+        yield portion
+
+
 def _nanoseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1e9)
 
 
-def _implausible(gone: int, known: int, listed: int, max_share: float) -> str | None:
-    """Why so many deletions are not believed, or None. Files that came while others went (a folder that was renamed) are
-    set off against them."""
+def why_withheld(listing: Listing, gone: Sequence[str], known: int, max_share: float) -> str | None:
+    """Why the deletion of the documents `gone` of `known` is not believed, or None. Files that came while others went (a
+    folder that was renamed) are set off against them."""
+    listed = len(listing.entries)
+    if not gone:
+        return None
     if listed == 0:
         return f"the source lists no document, and {known} are known"
     lost = known - listed
     if lost > _PLAUSIBLE_DELETIONS and lost > max_share * known:
-        return f"{gone} of {known} documents are gone at once, more than max_share_deleted {max_share:g} allows"
+        return f"{len(gone)} of {known} documents are gone at once, more than max_share_deleted {max_share:g} allows"
     return None
 
 

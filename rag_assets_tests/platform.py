@@ -56,11 +56,16 @@ class Platform:
     options: dict[str, Any] = field(default_factory=dict)
     # What deploy/dagster.yaml asks the environment for: the Dagster instance is on that PostgreSQL server then.
     postgres: Mapping[str, str] = field(default_factory=dict)
+    # An address of an object store; the tables are in the folder `home` without.
+    home_uri: str | None = None
+    # The settings of the Dagster instance, a file of the repository; without, those that fit `postgres`.
+    instance_settings: str | None = None
 
     def __post_init__(self) -> None:
         self.corpus.mkdir(parents=True, exist_ok=True)
         self.dagster_home.mkdir(exist_ok=True)
-        shutil.copy(REPOSITORY / ("deploy/dagster.yaml" if self.postgres else "dagster.yaml"), self.dagster_home)
+        settings = self.instance_settings or ("deploy/dagster.yaml" if self.postgres else "dagster.yaml")
+        shutil.copy(REPOSITORY / settings, self.dagster_home / "dagster.yaml")
         embedding: Mapping[str, Any] = {"provider": "hashing", "dimensions": 64}
         if self.fake is not None:
             embedding = {"provider": "openai", "base_url": self.fake.base_url, "model": "fake", "max_retries": 5}
@@ -83,7 +88,7 @@ class Platform:
     def environment(self) -> dict[str, str]:
         return {
             "RAG_ASSETS_CONFIG": str(self.root / "corpora.yaml"),
-            "RAG_ASSETS_HOME": str(self.home),
+            "RAG_ASSETS_HOME": self.home_uri or str(self.home),
             "DAGSTER_HOME": str(self.dagster_home),
             **self.postgres,
         }

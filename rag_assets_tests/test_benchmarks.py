@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets_tests.benchmarks import LARGE, NAMES, QUALITY, RACES, run_benchmark
+from rag_assets_tests.benchmarks import CLUSTERS, LARGE, NAMES, QUALITY, RACES, run_benchmark
 from rag_assets_tests.benchmarks.reports import Baseline, Figure, Goal, Report, as_json, as_markdown, as_text
 
 
-@pytest.mark.parametrize("name", [*NAMES, *QUALITY, *RACES, *LARGE])
+@pytest.mark.parametrize("name", [*NAMES, *QUALITY, *RACES, *LARGE, *CLUSTERS])
 def test_benchmark_runs_at_a_tiny_size(name: str, tmp_path: Path) -> None:
     report = run_benchmark(name, "tiny", tmp_path)
 

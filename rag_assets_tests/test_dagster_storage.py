@@ -101,6 +101,33 @@ def test_either_storage_reads_what_the_other_wrote(tmp_path: Path):
         assert len(batched.fetch_materializations(things.key, limit=100).records) == 2 * len(KEYS)
 
 
+def test_keys_come_in_the_order_in_which_they_were_added(tmp_path: Path):
+    def keys_of(storage: type[SqliteEventLogStorage]) -> list[str]:
+        with instance_with(tmp_path / storage.__name__, storage) as instance:
+            instance.add_dynamic_partitions("others", ["b", "o"])
+            instance.add_dynamic_partitions("things", ["c", "a", "b"])
+            instance.delete_dynamic_partition("things", "c")
+            instance.add_dynamic_partitions("things", ["c", "a"])
+            assert instance.get_dynamic_partitions("nothing") == []
+            return list(instance.get_dynamic_partitions("things"))
+
+    assert keys_of(BatchedSqliteEventLogStorage) == keys_of(SqliteEventLogStorage) == ["a", "b", "c"]
+
+
+def test_tags_of_a_batch_belong_to_the_events_of_the_batch(tmp_path: Path):
+    """They are kept beside the events, by their ids, which SQLite is not asked for one by one."""
+    with instance_with(tmp_path / "home", BatchedSqliteEventLogStorage) as batched:
+        materialize(batched)
+        materialize(batched)
+        records = batched.fetch_materializations(things.key, limit=100).records
+        assert len(records) == 2 * len(KEYS)
+        for record in records:
+            assert record.asset_materialization is not None
+            [tags] = batched.event_log_storage.get_event_tags_for_asset(things.key, filter_event_id=record.storage_id)
+            assert tags.items() <= dict(record.asset_materialization.tags or {}).items()
+            assert "dagster/data_version" in tags
+
+
 def test_dagster_hands_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Fails when Dagster stops to batch, or batches under another setting: bookkeeping would be six times as slow."""
     sizes: list[int] = []

@@ -10,7 +10,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from rag_assets.config import OpenAIEmbedding
+from rag_assets.config import OpenAIEmbedding, RayWorkers
 from rag_assets.defs.partitions import add_keys, delete_keys
 from rag_assets.doctoring import Finding, diagnose
 from rag_assets.fingerprints import hash_text
@@ -351,6 +351,14 @@ def test_a_source_that_cannot_be_listed_is_told(bench: Workbench):
     corpus = bench.corpus.model_copy(update={"source": str(bench.folder / "nowhere")})
     found = diagnose(bench.store, corpus)
     assert [(one.kind, one.fixable) for one in found] == [("source_unreachable", False)]
+
+
+def test_a_cluster_that_does_not_answer_is_told(bench: Workbench):
+    ray = RayWorkers(workers=1, address="127.0.0.1:1")
+    corpus = bench.corpus.model_copy(update={"embedding": bench.corpus.embedding.model_copy(update={"ray": ray})})
+    found = diagnose(bench.store, corpus)
+    assert [(one.kind, one.fixable) for one in found] == [("cluster_unreachable", False)]
+    assert "embedding.ray" in found[0].what
 
 
 class TestCommand:

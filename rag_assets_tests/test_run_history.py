@@ -82,6 +82,11 @@ def test_runs_of_the_ui_and_of_other_corpora_are_told_apart(tmp_path: Path):
     assert found[0].created_at.isoformat() == "2026-11-30T01:02:03+00:00"
 
 
+def test_runs_of_shards_are_ingests(tmp_path: Path):
+    home = history(tmp_path, [("1", "notes_ingest_03", "SUCCESS", "{}"), ("2", "notes_2_ingest_03", "SUCCESS", "{}")])
+    assert [(run.run_id, run.job) for run in last_runs(home, "notes", count=10)] == [("1", "ingest")]
+
+
 @pytest.mark.parametrize("content", [None, b"no database"])
 def test_where_no_history_can_be_read_nothing_is_told(tmp_path: Path, content: bytes | None):
     if content is not None:

@@ -118,8 +118,8 @@ class Workbench:
         return sorted(passage.text for passage in self.search(query, mode=mode))
 
 
-def make_workbench(root: Path) -> Workbench:
-    """A workbench in `root`, with an empty folder and without tables."""
+def make_workbench(root: Path, home: str | None = None) -> Workbench:
+    """A workbench in `root`, with an empty folder and without tables; those go to `home`, by default a folder of `root`."""
     folder = root / "corpus"
     folder.mkdir()
     corpus = CorpusSettings(
@@ -128,7 +128,7 @@ def make_workbench(root: Path) -> Workbench:
         chunking=ChunkingSettings(strategy="paragraph", max_tokens=100, overlap_tokens=0),
         embedding=HashingEmbedding(provider="hashing", dimensions=64),
     )
-    return Workbench(folder, Store(str(root / "home")), corpus)
+    return Workbench(folder, Store(home or str(root / "home")), corpus)
 
 
 def set_age(path: Path, seconds_ago: float) -> None:

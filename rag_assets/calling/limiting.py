@@ -1,4 +1,5 @@
-"""How much is sent to a provider at once and a minute, by all processes of this machine together.
+"""How much is sent to a provider at once and a minute, by all processes of this machine together; of all machines, see
+`store_limiting.py`.
 
 State lies in the user's cache: a small SQLite file for what is spent of a minute, and a lock file a request in flight,
 which the system frees when a process dies. Where the folder cannot be written to, each process keeps to the limits on
@@ -13,18 +14,16 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
 
 from filelock import FileLock, Timeout
 
 from rag_assets.caching import cache_folder
 
 _MINUTE = 60.0
-_SUSTAINED = 0.9
-"""The share of a limit that is spent evenly. The rest may be spent at once, so that no minute ever holds more."""
-_BURST_SECONDS = _MINUTE * (1 / _SUSTAINED - 1)
 _LONGEST_SLEEP = 0.5
 _SLOT_POLL_SECONDS = 0.01
 _STALE_SECONDS = 3600.0
@@ -42,13 +41,21 @@ class Limits:
     tokens_per_minute: int | None = None
 
 
+_T = TypeVar("_T")
+
+
 class Limiter:
     """Hands out requests. Safe to use from many threads, and from many processes with the same `key`."""
+
+    sustained: ClassVar[float] = 0.9
+    """The share of a limit that is spent evenly. The rest may be spent at once, so that no minute ever holds more."""
+    delay_seconds: ClassVar[float] = 0.0
+    """For how long after it was booked a request may still be sent."""
 
     def __init__(self, key: str, limits: Limits, *, folder: Path | None = None) -> None:
         self._limits = limits
         self._base = (folder or cache_folder("limits")) / hashlib.sha256(key.encode()).hexdigest()[:24]
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         self._own_slots = threading.BoundedSemaphore(limits.concurrency)
 
     @contextlib.contextmanager
@@ -61,8 +68,8 @@ class Limiter:
 
     def pause(self, seconds: float) -> None:
         """Let nobody send anything for `seconds`."""
-        with self._state() as state:
-            state.postpone("pause", time.time() + seconds)
+        now = self._now()
+        self._change(lambda state: state.postpone("pause", now + seconds, now))
 
     def learn(self, headers: Mapping[str, str], *, tokens: int) -> None:
         """Take over the limits a minute that a reply tells (`x-ratelimit-*`), where none are configured; and wait when
@@ -72,33 +79,55 @@ class Limiter:
             resets = duration(headers.get(f"x-ratelimit-reset-{name}"))
             if limit is None and left is None:
                 continue
-            with self._state() as state:
-                if limit:
-                    state.learn(name, limit)
-                if left is not None and left < cost and resets:
-                    missing = (cost - left) / (limit - left) if limit and limit > left else 1.0
-                    state.postpone("pause", time.time() + min(resets * min(missing, 1.0), _MINUTE))
+            missing = 0.0
+            if left is not None and left < cost and resets:
+                missing = resets * min((cost - left) / (limit - left) if limit and limit > left else 1.0, 1.0)
+            self._learn(name, limit, pause=min(missing, _MINUTE))
+
+    def _learn(self, name: str, limit: float | None, *, pause: float) -> None:
+        now = self._now()
+
+        def change(state: State) -> None:
+            if limit:
+                state.learn(name, limit)
+            if pause:
+                state.postpone("pause", now + pause, now)
+
+        self._change(change)
 
     def _claim(self, tokens: int) -> float:
         """Book a request of `tokens` and return 0, or return the seconds until it may be tried again."""
-        now = time.time()
-        with self._state() as state:
+        return self._book({"requests": 1, "tokens": tokens}, seconds=0.0).wait
+
+    def _book(self, costs: Mapping[str, int], *, seconds: float) -> "Booking":
+        """Book `costs` once, or as many times as the limits allow in `seconds` where that is more."""
+        now = self._now()
+        configured = {"requests": self._limits.requests_per_minute, "tokens": self._limits.tokens_per_minute}
+        burst = _MINUTE * (1 / self.sustained - 1) - self.delay_seconds
+
+        def book(state: State) -> Booking:
             entries = state.entries(now)
-            configured = {"requests": self._limits.requests_per_minute, "tokens": self._limits.tokens_per_minute}
+            limits = {name: configured[name] or entries.get(name, (0.0, None))[1] for name in costs}
+            rates = {name: self.sustained * limit / _MINUTE for name, limit in limits.items() if limit}
+            times = min((int(rate * seconds / max(costs[name], 1)) for name, rate in rates.items()), default=1)
+            amounts = {name: max(times, 1) * costs[name] for name in rates}
             earliest = entries.get("pause", (0.0, None))[0]
-            booked = {}
-            for name, cost in (("requests", 1), ("tokens", tokens)):
-                free_at, learned = entries.get(name, (0.0, None))
-                limit = configured[name] or learned
-                if limit:
-                    took = min(cost, limit) * _MINUTE / (_SUSTAINED * limit)
-                    earliest = max(earliest, free_at + took - _BURST_SECONDS)
-                    booked[name] = max(free_at, now) + took
-            if earliest <= now:
-                for name, until in booked.items():
-                    state.postpone(name, until)
-                return 0.0
-        return earliest - now
+            until: dict[str, float] = {}
+            for name, rate in rates.items():
+                free_at = entries.get(name, (0.0, None))[0]
+                took = min(amounts[name] / rate, _MINUTE / self.sustained)
+                earliest = max(earliest, free_at + took - burst)
+                until[name] = max(free_at, now) + took
+            if earliest > now:
+                return Booking(earliest - now, {})
+            for name, moment in until.items():
+                state.postpone(name, moment, now)
+            return Booking(0.0, amounts)
+
+        return self._change(book)
+
+    def _now(self) -> float:
+        return time.time()
 
     @contextlib.contextmanager
     def _slot(self) -> Iterator[None]:
@@ -134,10 +163,9 @@ class Limiter:
             held.release()
         return True
 
-    @contextlib.contextmanager
-    def _state(self) -> Iterator["_State"]:
-        """The state that all share, in one transaction. Where the disk refuses it, this process goes on alone: a limit
-        that is passed costs a 429, which is dealt with."""
+    def _change(self, change: "Callable[[State], _T]") -> _T:
+        """Read and change the state that all share, in one transaction. Where the disk refuses it, this process goes on
+        alone: a limit that is passed costs a 429, which is dealt with."""
         with self._guard:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -145,7 +173,7 @@ class Limiter:
                 self._connection = _connect(":memory:")
                 self._connection.execute("BEGIN IMMEDIATE")
             try:
-                yield _State(self._connection)
+                return change(_SqliteState(self._connection))
             finally:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("COMMIT")
@@ -170,20 +198,48 @@ def _connect(file: str) -> sqlite3.Connection:
 
 
 @dataclass(frozen=True)
-class _State:
-    """`free_at` is the time at which what was spent of a limit is paid back; `learned` the limit that a server told."""
+class Booking:
+    """What was booked of each limit that there is; or, with nothing booked, for how many seconds to wait."""
 
+    wait: float
+    amounts: Mapping[str, int]
+
+
+class State(Protocol):
+    """What all that use a key share. `free_at` is the time at which what was spent of a limit is paid back; `learned` the
+    limit that a server told."""
+
+    def entries(self, now: float) -> dict[str, tuple[float, float | None]]:
+        """`free_at` and `learned` by name: `requests`, `tokens`, and `pause`."""
+        ...
+
+    def postpone(self, name: str, until: float, now: float) -> None:
+        """Move `free_at` to `until`, and never back."""
+        ...
+
+    def learn(self, name: str, limit: float) -> None:
+        """Keep the limit that a server told."""
+        ...
+
+
+def is_stale(free_at: float, now: float) -> bool:
+    """Whether a time is too far away to be meant."""
+    return free_at - now >= _STALE_SECONDS
+
+
+@dataclass(frozen=True)
+class _SqliteState:
     connection: sqlite3.Connection
 
     def entries(self, now: float) -> dict[str, tuple[float, float | None]]:
         rows = self.connection.execute("SELECT name, free_at, learned FROM limits").fetchall()
-        return {name: (free_at if free_at - now < _STALE_SECONDS else 0.0, learned) for name, free_at, learned in rows}
+        return {name: (0.0 if is_stale(free_at, now) else free_at, learned) for name, free_at, learned in rows}
 
-    def postpone(self, name: str, until: float) -> None:
+    def postpone(self, name: str, until: float, now: float) -> None:
         self.connection.execute(
             "INSERT INTO limits (name, free_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET free_at ="
             " CASE WHEN free_at - ? < ? THEN max(free_at, excluded.free_at) ELSE excluded.free_at END",
-            (name, until, time.time(), _STALE_SECONDS),
+            (name, until, now, _STALE_SECONDS),
         )
 
     def learn(self, name: str, limit: float) -> None:

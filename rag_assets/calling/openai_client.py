@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rag_assets.calling.failures import MALFORMED_ATTEMPTS, POLICIES, FailureKind, asked_to_wait, kind_of, server_words
 from rag_assets.calling.limiting import Limiter, Limits
+from rag_assets.calling.store_limiting import limiter_of
 from rag_assets.config import ServerSettings
 from rag_assets.errors import ProviderError
+from rag_assets.wording import count
 
 if TYPE_CHECKING:
     import openai
@@ -151,7 +153,7 @@ class OpenAIServer:
     def _limiter(self) -> Limiter:
         settings = self.settings
         key = hashlib.sha256(os.environ.get(settings.api_key_env, "").encode()).hexdigest()
-        return Limiter(
+        return limiter_of(
             f"{self.base_url} {key} {self._section} {self._model}",
             Limits(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute),
         )
@@ -174,7 +176,7 @@ class OpenAIServer:
         import openai
 
         section, settings = self._section, self.settings
-        attempts = f"{settings.max_retries + 1} attempts"
+        attempts = count(settings.max_retries + 1, "attempt")
         kind = _kind(error) or FailureKind.REQUEST
 
         def told(message: str) -> ProviderError:

@@ -4,6 +4,7 @@ import dagster as dg
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.assets import partitioned_asset
+from rag_assets.defs.partitions import Shard
 from rag_assets.defs.reporting import batch_of, failures_told, report
 from rag_assets.defs.resources import StoreResource
 from rag_assets.generations import generation_of
@@ -11,12 +12,13 @@ from rag_assets.materializing.chunks import chunk_documents
 from rag_assets.progress import Heartbeat, reporting
 
 
-def chunks_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
-    """`C/chunks` of `corpus`."""
+def chunks_asset(corpus: CorpusSettings, shard: Shard = None) -> dg.AssetsDefinition:
+    """`C/chunks` of `corpus`, or of a shard of it."""
 
     @partitioned_asset(
         corpus,
         "chunks",
+        shard=shard,
         upstream="documents",
         kinds={"python", "lance"},
         code_version=generation_of(corpus).chunking[:12],

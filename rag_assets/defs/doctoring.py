@@ -1,14 +1,24 @@
 """`rag-assets doctor`, the part that needs a Dagster instance: partitions, and the ingest that ends a repair."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.ingesting import Ingester
-from rag_assets.defs.partitions import add_keys, delete_keys, document_of, partition_key, partitions_name
+from rag_assets.defs.partitions import (
+    delete_keys,
+    delete_misplaced,
+    document_of,
+    keys_of,
+    misplaced,
+    partition_key,
+    shard_of,
+)
+from rag_assets.defs.placing import place_partitions
 from rag_assets.defs.runs import ingest_lock, runs_under_way
-from rag_assets.doctoring import Finding, Repair, diagnose, fix_command
+from rag_assets.doctoring import Finding, Kind, Repair, diagnose, fix_command
 from rag_assets.errors import RagAssetsError, SourceError
 from rag_assets.mending import mend
 from rag_assets.reading.source import open_source
@@ -66,40 +76,63 @@ def repair(ingester: Ingester) -> Repair:
     return Repair(list(seen.values()), left, ingested, ended)
 
 
+@dataclass(frozen=True)
+class Differences:
+    """What partitions and documents of a corpus disagree about: known documents without a partition, documents of partitions
+    that are neither known nor in the source, known documents with a partition in a set that is not theirs."""
+
+    lost: Sequence[str] = ()
+    left_over: Sequence[str] = ()
+    misplaced: Sequence[str] = ()
+
+
 def _look_at_partitions(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> list[Finding]:
-    lost, left = differing_partitions(instance, store, corpus)
-    found = []
-    if lost:
-        what = f"{len(lost):,} documents have no partition in this Dagster instance"
-        found.append(Finding("partitions_lost", corpus.name, what, fix_command(corpus.name)))
-    if left:
-        what = f"{len(left):,} partitions have no document, such as {left[0]}"
-        found.append(Finding("partitions_left_over", corpus.name, what, fix_command(corpus.name)))
-    return found
+    seen = differing_partitions(instance, store, corpus)
+    told: list[tuple[Kind, str]] = []
+    if seen.lost:
+        told.append(("partitions_lost", f"{len(seen.lost):,} documents have no partition in this Dagster instance"))
+    if seen.left_over:
+        what = f"{len(seen.left_over):,} partitions have no document, such as {seen.left_over[0]}"
+        told.append(("partitions_left_over", what))
+    if seen.misplaced:
+        what = f"{len(seen.misplaced):,} partitions are in sets that are not theirs with shards: {corpus.shards}"
+        told.append(("partitions_misplaced", what))
+    return [Finding(kind, corpus.name, what, fix_command(corpus.name)) for kind, what in told]
 
 
-def differing_partitions(
-    instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings
-) -> tuple[list[str], list[str]]:
-    """Known documents without a partition, and documents of partitions that are neither known nor in the source. A
-    pending document may get its partition with the run that makes it."""
-    keys = set(instance.get_dynamic_partitions(partitions_name(corpus.name)))
+def differing_partitions(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> Differences:
+    """Compare the partitions of `corpus` with its documents. A pending document may get its partition with the run that
+    makes it."""
     known = known_documents(store.documents(corpus.name))
-    lost = [name for name, one in known.items() if one.status != "pending" and partition_key(name) not in keys]
-    extra = {document_of(key) for key in keys} - known.keys()
+    present = keys_of(instance, corpus.name, shards=corpus.shards)
+    elsewhere = {name for names in misplaced(instance, corpus.name, shards=corpus.shards).values() for name in names}
+    lost = [
+        name
+        for name, one in known.items()
+        if one.status != "pending"
+        and name not in elsewhere
+        and partition_key(name) not in present[shard_of(name, corpus.shards)]
+    ]
+    extra = {document_of(key) for keys in present.values() for key in keys} | elsewhere
+    extra -= known.keys()
     if extra:
         try:
             extra -= open_source(corpus).list().entries.keys()
         except SourceError:
             extra = set()
-    return sorted(lost), sorted(extra)
+    return Differences(sorted(lost), sorted(extra), sorted(elsewhere & known.keys()))
 
 
 def _mend_partitions(
     instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings, found: Sequence[Finding]
 ) -> None:
-    kinds = {one.kind for one in found}
-    if kinds & {"partitions_lost", "partitions_left_over"}:
-        lost, left = differing_partitions(instance, store, corpus)
-        add_keys(instance, corpus.name, lost)
-        delete_keys(instance, corpus.name, left)
+    if not any(one.kind in ("partitions_lost", "partitions_left_over", "partitions_misplaced") for one in found):
+        return
+    known = known_documents(store.documents(corpus.name))
+    pending = {name for name, one in known.items() if one.status == "pending"}
+    while place_partitions(instance, corpus, known, pending=pending).left:
+        pass
+    seen = differing_partitions(instance, store, corpus)
+    elsewhere = misplaced(instance, corpus.name, shards=corpus.shards)
+    delete_misplaced(instance, corpus.name, set(seen.misplaced), elsewhere)
+    delete_keys(instance, corpus.name, seen.left_over, shards=corpus.shards)

@@ -4,6 +4,7 @@ import dagster as dg
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.assets import partitioned_asset
+from rag_assets.defs.partitions import Shard
 from rag_assets.defs.reporting import batch_of, failures_told, report
 from rag_assets.defs.resources import StoreResource
 from rag_assets.materializing.documents import read_documents
@@ -12,10 +13,10 @@ from rag_assets.reading.documents import READER_VERSION
 from rag_assets.reading.source import open_source
 
 
-def documents_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
-    """`C/documents` of `corpus`."""
+def documents_asset(corpus: CorpusSettings, shard: Shard = None) -> dg.AssetsDefinition:
+    """`C/documents` of `corpus`, or of a shard of it."""
 
-    @partitioned_asset(corpus, "documents", kinds={"python", "lance"}, code_version=READER_VERSION)
+    @partitioned_asset(corpus, "documents", shard=shard, kinds={"python", "lance"}, code_version=READER_VERSION)
     def documents(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult[None]:
         """The source file as text, with its title, hashes, time of modification and status."""
         with failures_told():

@@ -4,6 +4,7 @@ import dagster as dg
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.assets import partitioned_asset
+from rag_assets.defs.partitions import Shard
 from rag_assets.defs.reporting import batch_of, failures_told, report
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
 from rag_assets.generations import generation_of
@@ -11,12 +12,13 @@ from rag_assets.materializing.embeddings import embed_documents
 from rag_assets.progress import Heartbeat, reporting
 
 
-def embeddings_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
-    """`C/embeddings` of `corpus`."""
+def embeddings_asset(corpus: CorpusSettings, shard: Shard = None) -> dg.AssetsDefinition:
+    """`C/embeddings` of `corpus`, or of a shard of it."""
 
     @partitioned_asset(
         corpus,
         "embeddings",
+        shard=shard,
         upstream="chunks",
         kinds={"lance", corpus.embedding.provider},
         code_version=generation_of(corpus).embedding[:12],
@@ -31,7 +33,7 @@ def embeddings_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
             result = embed_documents(
                 store.open(),
                 corpus,
-                embedders.open(corpus.embedding),
+                embedders.open_for_documents(corpus.embedding),
                 batch_of(context),
                 run_id=context.run.run_id,
                 progress=reporting(Heartbeat(context.log.info)),

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from rag_assets.config import CorpusSettings, NotifySettings
-from rag_assets.defs.assets import check_keys
+from rag_assets.defs.assets import check_keys, checked_key
 from rag_assets.defs.doctoring import differing_partitions
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
 from rag_assets.defs.runs import stuck_runs
@@ -36,7 +36,7 @@ def _checks(corpus: CorpusSettings, told: NotifySettings | None) -> dg.AssetChec
         name=f"{corpus.name}_checks",
         specs=[
             dg.AssetCheckSpec(
-                one.name, asset=dg.AssetKey([corpus.name, one.asset]), description=f"{one.description} ({one.severity})"
+                one.name, asset=checked_key(corpus, one), description=f"{one.description} ({one.severity})"
             )
             for one in checks
         ],
@@ -66,8 +66,9 @@ def _checks(corpus: CorpusSettings, told: NotifySettings | None) -> dg.AssetChec
 
 
 def _facts(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> InstanceFacts:
-    lost, left = differing_partitions(instance, store, corpus)
-    return InstanceFacts(lost, left, stuck_runs(instance, store, corpus))
+    differing = differing_partitions(instance, store, corpus)
+    without = sorted([*differing.lost, *differing.misplaced])
+    return InstanceFacts(without, differing.left_over, stuck_runs(instance, store, corpus))
 
 
 def _result(corpus: CorpusSettings, found: Finding) -> dg.AssetCheckResult:
@@ -80,7 +81,7 @@ def _result(corpus: CorpusSettings, found: Finding) -> dg.AssetCheckResult:
     if verdict.named:
         metadata["named"] = dg.MetadataValue.table([dg.TableRecord(dict(row)) for row in verdict.named])
     return dg.AssetCheckResult(
-        asset_key=dg.AssetKey([corpus.name, check.asset]),
+        asset_key=checked_key(corpus, check),
         check_name=check.name,
         passed=verdict.passed,
         severity=_SEVERITIES[check.severity],

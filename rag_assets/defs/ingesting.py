@@ -14,22 +14,24 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
+from rag_assets.defs.assets import partitioned_keys, published_key
 from rag_assets.defs.jobs import ingest_job_name
-from rag_assets.defs.partitions import move_to_end
+from rag_assets.defs.partitions import by_shard, move_to_end, shards_of
+from rag_assets.defs.placing import place_partitions
 from rag_assets.defs.reindexing import reindex_job_name, report_of
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.reporting import reason_of
 from rag_assets.defs.runs import (
     COMMAND_LINE_TAG,
-    add_lost_keys,
     backfill_under_way,
     ingest_lock,
     request_is_open,
     runs_under_way,
 )
-from rag_assets.defs.sensors import range_tags
+from rag_assets.defs.sensors import Batch, publishing, range_tags
 from rag_assets.errors import RagAssetsError
 from rag_assets.ingesting import IngestResult, look
+from rag_assets.scanning import Scan
 from rag_assets.storing.ledger import known_documents, make_pending, set_aside_documents
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
@@ -57,17 +59,17 @@ class Ingester:
         """
         with self._alone():
             seen = look(self.store, self.corpus, confirm_deletions=confirm_deletions)
-            add_lost_keys(self.instance, self.store, self.corpus, seen.found)
+            self._place(seen.found)
             make_pending(self.store.documents(self.corpus.name), seen.found.lost)
-            size = self.corpus.max_documents_per_run
-            batches = [seen.documents[start : start + size] for start in range(0, len(seen.documents), size)]
+            batches = self._batches(seen.documents)
             runs = []
             if seen.found.removed:  # first, so that one publication shows what came and what went
                 runs.append(self._remove(seen.found.removed, publish=not batches))
             runs += [self._materialize(batch) for batch in batches]
-            if publication_is_due(self.store, self.corpus, resume=True):
-                runs.append(self._execute(ingest_job_name(self.corpus.name), selection=("published_index",)))
-        known = known_documents(self.store.documents(self.corpus.name))
+            known = known_documents(self.store.documents(self.corpus.name))
+            if publication_is_due(self.store, self.corpus, known=known, resume=True):
+                job = ingest_job_name(self.corpus.name, shards_of(self.corpus.shards)[0])
+                runs.append(self._execute(job, selection=[published_key(self.corpus.name)]))
         return IngestResult(
             found=seen.found,
             failed=set_aside_documents(known),
@@ -93,13 +95,29 @@ class Ingester:
             raise RagAssetsError(f"corpus {self.corpus.name}: run {result.run_id[:8]} failed: {_reason(result)}")
         return {**report, "run_id": result.run_id}
 
-    def _materialize(self, documents: Sequence[str]) -> str:
-        first, last = move_to_end(self.instance, self.corpus.name, documents)
-        job = ingest_job_name(self.corpus.name)
+    def _place(self, found: Scan) -> None:
+        pending, gone = set(found.pending), set(found.gone)
+        while left := place_partitions(self.instance, self.corpus, found.known, pending=pending, gone=gone).left:
+            self.say(f"{left:,} partitions of {self.corpus.name} are still to be moved")
+
+    def _batches(self, documents: Sequence[str]) -> list[Batch]:
+        size = self.corpus.max_documents_per_run
+        batches = [
+            (shard, members[start : start + size])
+            for shard, members in by_shard(documents, self.corpus.shards).items()
+            for start in range(0, len(members), size)
+        ]
+        return publishing(batches, size)
+
+    def _materialize(self, batch: Batch) -> str:
+        documents = batch.documents
+        first, last = move_to_end(self.instance, self.corpus.name, documents, shard=batch.shard)
+        job = ingest_job_name(self.corpus.name, batch.shard)
+        selection = None if batch.publishes else partitioned_keys(self.corpus.name, batch.shard)
         if len(documents) == 1:
-            run_id, problem = self._run(job, partition_key=first)
+            run_id, problem = self._run(job, partition_key=first, selection=selection)
         else:
-            run_id, problem = self._run(job, tags=range_tags(first, last))
+            run_id, problem = self._run(job, tags=range_tags(first, last), selection=selection)
         left = known_documents(self.store.documents(self.corpus.name), documents)
         unfinished = [name for name in documents if name not in left or left[name].status == "pending"]
         if problem and (unfinished or len(documents) > 1):
@@ -111,7 +129,7 @@ class Ingester:
         return self._execute(remove_job_name(self.corpus.name), config=config)
 
     def _execute(
-        self, job: str, *, selection: Sequence[str] | None = None, config: dict[str, object] | None = None
+        self, job: str, *, selection: Sequence[dg.AssetKey] | None = None, config: dict[str, object] | None = None
     ) -> str:
         run_id, problem = self._run(job, selection=selection, config=config)
         if problem:
@@ -124,7 +142,7 @@ class Ingester:
         *,
         partition_key: str | None = None,
         tags: dict[str, str] | None = None,
-        selection: Sequence[str] | None = None,
+        selection: Sequence[dg.AssetKey] | None = None,
         config: dict[str, object] | None = None,
     ) -> tuple[str, str | None]:
         """Execute `job` and return the run's id and the reason of its failure, None when it succeeded."""
@@ -137,7 +155,7 @@ class Ingester:
         *,
         partition_key: str | None = None,
         tags: dict[str, str] | None = None,
-        selection: Sequence[str] | None = None,
+        selection: Sequence[dg.AssetKey] | None = None,
         config: dict[str, object] | None = None,
     ) -> dg.ExecuteInProcessResult:
         # A job whose configuration is mapped takes no settings for its console, so that one writes into the void.
@@ -148,7 +166,7 @@ class Ingester:
                 run_config=config if config is not None else _QUIET,
                 partition_key=partition_key,
                 tags={COMMAND_LINE_TAG: "true", **(tags or {})},
-                asset_selection=[dg.AssetKey([self.corpus.name, name]) for name in selection] if selection else None,
+                asset_selection=selection,
                 raise_on_error=False,
             )
 

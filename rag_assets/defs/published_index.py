@@ -8,7 +8,8 @@ import dagster as dg
 from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import write_retry
+from rag_assets.defs.assets import stage_key, write_retry
+from rag_assets.defs.partitions import shards_of
 from rag_assets.defs.reporting import failures_told
 from rag_assets.defs.resources import StoreResource
 from rag_assets.drawing import panels_as_markdown
@@ -16,7 +17,7 @@ from rag_assets.generations import INDEX_VERSION, generation_of
 from rag_assets.progress import Heartbeat, reporting
 from rag_assets.scoring.comparing import approval
 from rag_assets.storing.comparing import Changes
-from rag_assets.storing.ledger import known_documents, share_made_with
+from rag_assets.storing.ledger import share_made_with, standings
 from rag_assets.storing.publishing import PublishReport, publications, publish
 from rag_assets.storing.spending import Spend, spend_by_run
 from rag_assets.storing.stores import Store, index_name
@@ -36,7 +37,10 @@ def published_index_asset(corpus: CorpusSettings) -> dg.AssetsDefinition:
     @dg.asset(
         name="published_index",
         key_prefix=corpus.name,
-        deps=[dg.AssetDep(dg.AssetKey([corpus.name, "index"]), partition_mapping=dg.AllPartitionMapping())],
+        deps=[
+            dg.AssetDep(stage_key(corpus.name, "index", shard), partition_mapping=dg.AllPartitionMapping())
+            for shard in shards_of(corpus.shards)
+        ],
         group_name=corpus.name,
         kinds={"lancedb"},
         owners=list(corpus.owners),
@@ -119,4 +123,4 @@ def _history(store: Store, corpus: str, paid: Mapping[str, Spend]) -> str:
 
 
 def _progress(store: Store, corpus: CorpusSettings) -> float:
-    return share_made_with(known_documents(store.documents(corpus.name)), generation_of(corpus).id)
+    return share_made_with(standings(store.documents(corpus.name)), generation_of(corpus).id)

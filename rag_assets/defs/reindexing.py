@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rag_assets.config import CorpusSettings
 from rag_assets.defs.jobs import CORPUS_TAG
-from rag_assets.defs.partitions import add_keys
+from rag_assets.defs.placing import place_documents
 from rag_assets.defs.published_index import asked_by_sensor, publication_metadata
 from rag_assets.defs.reporting import failures_told, log_together, materializations_of, tell_stage
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
@@ -58,11 +58,11 @@ def reindex_job(corpus: CorpusSettings) -> dg.JobDefinition:
             choice = choose(opened, corpus, scope=scope, documents=config.documents)
             refuse_no_match([corpus.name], config.documents, choice.matched)
             outcome = Reindexed(choice)
-            add_keys(context.instance, corpus.name, choice.documents)
+            place_documents(context.instance, corpus, choice.documents)
             batches = reindex(
                 opened,
                 corpus,
-                embedders.open(corpus.embedding),
+                embedders.open_for_documents(corpus.embedding),
                 choice.documents,
                 batch_size=config.batch_size or corpus.max_documents_per_run,
                 run_id=context.run_id,
@@ -116,9 +116,7 @@ def _tell(context: dg.OpExecutionContext, corpus: CorpusSettings, batch: Batch, 
         tell_stage(corpus.name, context.run_id, asset, report)
     if "index" in batch.reports:
         events = [
-            event
-            for asset, report in batch.reports.items()
-            for event in materializations_of(corpus.name, asset, report)
+            event for asset, report in batch.reports.items() for event in materializations_of(corpus, asset, report)
         ]
         generation, share = outcome.choice.generation, outcome.generation_progress
         progress: dict[str, Any] = {

@@ -47,7 +47,7 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
                         metadata=metadata | {"removed": len(config.documents)},
                     )
                 )
-        delete_keys(context.instance, corpus.name, config.documents)
+        delete_keys(context.instance, corpus.name, config.documents, shards=corpus.shards)
         context.log.info("removed %d documents", len(config.documents))
 
     @dg.config_mapping

@@ -5,6 +5,7 @@ import dagster as dg
 from rag_assets.config import EmbeddingSettings
 from rag_assets.embedding.provider import EmbeddingProvider
 from rag_assets.embedding.providers import make_provider
+from rag_assets.embedding.ray_workers import RayProvider
 from rag_assets.storing.stores import Store
 
 
@@ -24,3 +25,7 @@ class EmbeddersResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def open(self, settings: EmbeddingSettings) -> EmbeddingProvider:
         """The provider that `settings` describe; models are loaded once a process, at first use."""
         return make_provider(settings)
+
+    def open_for_documents(self, settings: EmbeddingSettings) -> EmbeddingProvider:
+        """The same for many texts: over Ray, where `settings` say so."""
+        return self.open(settings) if settings.ray is None else RayProvider(settings, settings.ray)

@@ -1,7 +1,6 @@
 """Runs of a corpus: which are under way, which died without a word, and how long to hold back after failures."""
 
 import os
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -10,14 +9,13 @@ from dagster._core.events import DagsterEventType
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.tags import TICK_ID_TAG
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.jobs import ingest_job_name
-from rag_assets.defs.partitions import add_keys, partition_key, partitions_name
+from rag_assets.defs.jobs import ingest_job_name, is_ingest_job
+from rag_assets.defs.partitions import shards_of
 from rag_assets.defs.reindexing import reindex_job_name
 from rag_assets.defs.removing import remove_job_name
-from rag_assets.scanning import Scan
-from rag_assets.storing.ledger import known_documents
 from rag_assets.storing.stores import Store
 
 # Set on runs that the command line executes in its own process, which holds the lock of that name meanwhile.
@@ -28,6 +26,11 @@ RETRY_TAG = "rag_assets/retry"
 _SILENT_FOR = timedelta(minutes=20)
 # Between a sensor's request and its run pass a second or two; a daemon that was stopped in between launches nothing.
 _LAUNCHED_WITHIN = timedelta(seconds=20)
+# Each further run of the same request is launched after the one before, and its partitions are noted first.
+_LAUNCHED_AFTER = timedelta(seconds=5)
+
+# Failures in a row beyond these change nothing.
+_LOOKED_AT = 10
 
 _UNDER_WAY = [
     dg.DagsterRunStatus.QUEUED,
@@ -71,24 +74,26 @@ def stuck_runs(instance: dg.DagsterInstance, store: Store, corpus: CorpusSetting
     return {run_id: why for run_id, why in deaths.items() if why}
 
 
-def note_request(store: Store, corpus: CorpusSettings) -> None:
-    """Note that the sensor has just asked for runs, which Dagster will launch in a moment."""
-    if store.locks:
-        store.locks.mkdir(parents=True, exist_ok=True)
-        (store.locks / f"{ingest_lock(corpus.name)}.requested").touch()
+def note_request(store: Store, corpus: CorpusSettings, runs: int = 1) -> None:
+    """Note that the sensor has just asked for so many `runs`, which Dagster will launch in a moment."""
+    store.note(_request_note(corpus), str(runs))
 
 
 def request_is_open(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings) -> bool:
     """Whether the sensor has asked for runs that Dagster has not launched yet."""
-    note = store.locks / f"{ingest_lock(corpus.name)}.requested" if store.locks else None
-    try:
-        asked = note.stat().st_mtime if note else 0.0
-    except OSError:
+    note = store.noted(_request_note(corpus))
+    if note is None:
         return False
-    if abs(time.time() - asked) > _LAUNCHED_WITHIN.total_seconds():  # a note from the future: the clock was set back
+    runs = int(note.text) if note.text.isdecimal() else 1
+    within = _LAUNCHED_WITHIN + _LAUNCHED_AFTER * (runs - 1)
+    if abs(datetime.now(UTC) - note.written_at) > within:  # a note from the future: the clock was set back
         return False
-    since = dg.RunsFilter(created_after=datetime.fromtimestamp(asked, UTC))
-    return not any(_touches(record.dagster_run, corpus.name) for record in instance.get_run_records(since))
+    since = dg.RunsFilter(created_after=note.written_at)
+    return sum(_touches(record.dagster_run, corpus.name) for record in instance.get_run_records(since)) < runs
+
+
+def _request_note(corpus: CorpusSettings) -> str:
+    return f"{ingest_lock(corpus.name)}.requested"
 
 
 def backfill_under_way(instance: dg.DagsterInstance, corpus: CorpusSettings) -> str | None:
@@ -99,34 +104,41 @@ def backfill_under_way(instance: dg.DagsterInstance, corpus: CorpusSettings) -> 
     return None
 
 
-def add_lost_keys(instance: dg.DagsterInstance, store: Store, corpus: CorpusSettings, found: Scan) -> None:
-    """Give known documents their partitions back, where the Dagster instance is new or lost them."""
-    keys = set(instance.get_dynamic_partitions(partitions_name(corpus.name)))
-    leaving = {*found.pending, *found.gone}
-    known = sorted(known_documents(store.documents(corpus.name)))
-    add_keys(instance, corpus.name, [name for name in known if name not in leaving and partition_key(name) not in keys])
-
-
 def hold_back_until(instance: dg.DagsterInstance, corpus: CorpusSettings) -> datetime | None:
-    """When the next run may start after failures in a row: 30 s after the first, doubling, at most an hour."""
-    records = instance.get_run_records(dg.RunsFilter(job_name=ingest_job_name(corpus.name)), limit=10)
+    """When the next run may start after failures in a row: 30 s after the first, doubling, at most an hour. Runs that the
+    sensor asked for together, one a shard, fail together: they count as one."""
     failures = 0
-    ended: datetime | None = None
-    for record in records:
-        if RETRY_TAG in record.dagster_run.tags:
-            continue
-        if record.dagster_run.status != dg.DagsterRunStatus.FAILURE:
+    ended: float | None = None
+    for runs in _last_ingests(instance, corpus):
+        failed = [run for run in runs if run.dagster_run.status == dg.DagsterRunStatus.FAILURE]
+        if not failed:
             break
         failures += 1
-        if ended is None and record.end_time:
-            ended = datetime.fromtimestamp(record.end_time, UTC)
+        ended = ended or max((run.end_time for run in failed if run.end_time), default=None)
     if not failures or ended is None:
         return None
-    return ended + min(timedelta(seconds=30 * 2 ** (failures - 1)), timedelta(hours=1))
+    rest = min(timedelta(seconds=30 * 2 ** (failures - 1)), timedelta(hours=1))
+    return datetime.fromtimestamp(ended, UTC) + rest
+
+
+def _last_ingests(instance: dg.DagsterInstance, corpus: CorpusSettings) -> list[list[dg.RunRecord]]:
+    """The last runs of the ingest jobs, those of one tick together, the newest first. Retries of one document are not
+    among them."""
+    records: list[dg.RunRecord] = []
+    for shard in shards_of(corpus.shards):
+        records += instance.get_run_records(
+            dg.RunsFilter(job_name=ingest_job_name(corpus.name, shard)), limit=_LOOKED_AT
+        )
+    asked: dict[str, list[dg.RunRecord]] = {}
+    for record in sorted(records, key=lambda one: one.storage_id, reverse=True):
+        run = record.dagster_run
+        if RETRY_TAG not in run.tags:
+            asked.setdefault(run.tags.get(TICK_ID_TAG, run.run_id), []).append(record)
+    return list(asked.values())
 
 
 def _touches(run: dg.DagsterRun, corpus: str) -> bool:
-    if run.job_name in (ingest_job_name(corpus), remove_job_name(corpus), reindex_job_name(corpus)):
+    if is_ingest_job(run.job_name, corpus) or run.job_name in (remove_job_name(corpus), reindex_job_name(corpus)):
         return True
     selection: Sequence[dg.AssetKey] = list(run.asset_selection or ())
     return any(key.path[0] == corpus for key in selection)
@@ -137,8 +149,7 @@ def _death(
 ) -> str | None:
     if run.status == dg.DagsterRunStatus.QUEUED:
         return None
-    # An object store has no locks: there only silence tells.
-    if COMMAND_LINE_TAG in run.tags and store.locks:
+    if COMMAND_LINE_TAG in run.tags:
         if holding_lock:
             return "the command line that executed it was killed"
         try:

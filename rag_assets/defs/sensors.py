@@ -1,24 +1,25 @@
-"""The sensor `C_corpus_sensor`: what the folder holds now becomes at most one ingest and one removal run a tick.
+"""The sensor `C_corpus_sensor`: what the folder holds now becomes at most one ingest, one a shard where the corpus has
+several, and one removal run a tick.
 
 It keeps no truth of its own. Each tick compares the listing with the `documents` table, so a change back and forth is
 seen, a lost run is found again, and a deleted table is noticed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import asset_keys, check_keys
+from rag_assets.defs.assets import check_keys, partitioned_keys, published_key
 from rag_assets.defs.jobs import Job, ingest_job_name
-from rag_assets.defs.partitions import move_to_end
+from rag_assets.defs.partitions import Shard, by_shard, move_to_end, shard_of, shards_of
+from rag_assets.defs.placing import Placed, place_partitions
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.resources import StoreResource
 from rag_assets.defs.runs import (
     RETRY_TAG,
-    add_lost_keys,
     backfill_under_way,
     hold_back_until,
     ingest_lock,
@@ -27,33 +28,57 @@ from rag_assets.defs.runs import (
 )
 from rag_assets.errors import SourceError, StoreError
 from rag_assets.reading.source import open_source
-from rag_assets.scanning import Scan, due_for_retry, scan
+from rag_assets.scanning import ReadingLimit, Scan, due_for_retry, scan
 from rag_assets.storing.ledger import make_pending
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
 
 RANGE_START_TAG = "dagster/asset_partition_range_start"
 RANGE_END_TAG = "dagster/asset_partition_range_end"
+# A tick has 60 seconds, and there are other things to do in it. Ten thousand new times of modification take one to read.
+_READING_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Documents of one shard to materialize in one run, which `publishes` at its end or leaves that to a later one."""
+
+    shard: Shard
+    documents: Sequence[str]
+    publishes: bool = True
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one tick asks for: documents to materialize in one run, or one failed document alone, and removals."""
+    """What one tick asks for: documents to materialize, or one failed document alone, and removals."""
 
-    documents: Sequence[str] = ()
+    batches: Sequence[Batch] = ()
     retry: str | None = None
     removed: Sequence[str] = ()
 
 
 def plan(found: Scan, corpus: CorpusSettings, *, now: datetime) -> Plan:
     """Decide what to do about `found`. A failed document has its turn when nothing else is pending."""
-    documents = found.pending[: corpus.max_documents_per_run]
-    due = None if documents else due_for_retry(found.failed, max_attempts=corpus.max_attempts, now=now)
+    size = corpus.max_documents_per_run
+    batches = [(shard, names[:size]) for shard, names in by_shard(found.pending, corpus.shards).items()]
+    due = None if batches else due_for_retry(found.failed, max_attempts=corpus.max_attempts, now=now)
     return Plan(
-        documents=documents,
+        batches=publishing(batches, size),
         retry=due.document if due else None,
         removed=found.removed[: corpus.max_documents_per_run],
     )
+
+
+def publishing(batches: Sequence[tuple[Shard, Sequence[str]]], size: int) -> list[Batch]:
+    """Runs over `batches`, of which the last publishes, and each before it when `size` documents have come together: a few
+    documents in each of many shards are published once."""
+    runs, unpublished = [], 0
+    for number, (shard, documents) in enumerate(batches, start=1):
+        unpublished += len(documents)
+        publishes = unpublished >= size or number == len(batches)
+        unpublished = 0 if publishes else unpublished
+        runs.append(Batch(shard, documents, publishes))
+    return runs
 
 
 def range_tags(first_key: str, last_key: str) -> dict[str, str]:
@@ -96,17 +121,20 @@ def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSetti
     now = datetime.now(UTC)
     if until and now < until:
         return dg.SkipReason(f"the last run failed; the next one may start at {until:%H:%M:%S} UTC")
-    found = scan(store, corpus, open_source(corpus), settle=timedelta(seconds=corpus.settle_seconds))
-    add_lost_keys(context.instance, store, corpus, found)
+    limit = ReadingLimit(changed=corpus.max_documents_per_run * corpus.shards, seconds=_READING_SECONDS)
+    settle = timedelta(seconds=corpus.settle_seconds)
+    found = scan(store, corpus, open_source(corpus), settle=settle, limit=limit)
+    pending, gone = set(found.pending), set(found.gone)
+    placed = place_partitions(context.instance, corpus, found.known, pending=pending, gone=gone)
     make_pending(store.documents(corpus.name), found.lost)
     wanted = plan(found, corpus, now=now)
     requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
-    if not requests and publication_is_due(store, corpus):
+    if not requests and publication_is_due(store, corpus, known=found.known):
         # A run that selects assets and names no checks does all checks of these assets, those of the night too.
         requests = [
             dg.RunRequest(
-                job_name=ingest_job_name(corpus.name),
-                asset_selection=[dg.AssetKey([corpus.name, "published_index"])],
+                job_name=ingest_job_name(corpus.name, shards_of(corpus.shards)[0]),
+                asset_selection=[published_key(corpus.name)],
                 asset_check_keys=list(check_keys(corpus, "ingest")),
             )
         ]
@@ -115,31 +143,31 @@ def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSetti
     if found.withheld:
         context.log.warning("deletions are withheld: %s", found.withheld)
     if not requests:
-        return dg.SkipReason(_idle(found))
-    note_request(store, corpus)
+        return dg.SkipReason(_idle(found, placed))
+    note_request(store, corpus, len(requests))
     return dg.SensorResult(run_requests=requests)
 
 
 def _ingest_requests(instance: dg.DagsterInstance, corpus: CorpusSettings, wanted: Plan) -> list[dg.RunRequest]:
-    documents = list(wanted.documents) or ([wanted.retry] if wanted.retry else [])
-    if not documents:
-        return []
-    first, last = move_to_end(instance, corpus.name, documents)
-    tags = {"rag_assets/documents": str(len(documents))}
     if wanted.retry:
         # Without what readers see: the failure of one document would turn it red. A retry that succeeds is published next.
-        return [
-            dg.RunRequest(
-                job_name=ingest_job_name(corpus.name),
-                partition_key=first,
-                asset_selection=list(asset_keys(corpus)[:-1]),
-                asset_check_keys=[],
-                tags=tags | {RETRY_TAG: "true"},
-            )
-        ]
-    if len(documents) == 1:
-        return [dg.RunRequest(job_name=ingest_job_name(corpus.name), partition_key=first, tags=tags)]
-    return [dg.RunRequest(job_name=ingest_job_name(corpus.name), tags=tags | range_tags(first, last))]
+        batch = Batch(shard_of(wanted.retry, corpus.shards), [wanted.retry], publishes=False)
+        return [_ingest_request(instance, corpus, batch, {RETRY_TAG: "true"})]
+    return [_ingest_request(instance, corpus, batch, {}) for batch in wanted.batches]
+
+
+def _ingest_request(
+    instance: dg.DagsterInstance, corpus: CorpusSettings, batch: Batch, tags: Mapping[str, str]
+) -> dg.RunRequest:
+    first, last = move_to_end(instance, corpus.name, batch.documents, shard=batch.shard)
+    alone = len(batch.documents) == 1
+    return dg.RunRequest(
+        job_name=ingest_job_name(corpus.name, batch.shard),
+        partition_key=first if alone else None,
+        tags={"rag_assets/documents": str(len(batch.documents)), **tags, **({} if alone else range_tags(first, last))},
+        asset_selection=None if batch.publishes else list(partitioned_keys(corpus.name, batch.shard)),
+        asset_check_keys=None if batch.publishes else [],
+    )
 
 
 def _removal_requests(corpus: CorpusSettings, wanted: Plan) -> list[dg.RunRequest]:
@@ -149,10 +177,14 @@ def _removal_requests(corpus: CorpusSettings, wanted: Plan) -> list[dg.RunReques
     return [dg.RunRequest(job_name=remove_job_name(corpus.name), run_config=config)]
 
 
-def _idle(found: Scan) -> str:
+def _idle(found: Scan, placed: Placed) -> str:
     parts = [f"{found.unchanged:,} documents are unchanged"]
+    if placed.left:
+        parts.append(f"{placed.moved:,} partitions moved to their shards, {placed.left:,} do so with the next ticks")
     if found.unsettled:
         parts.append(f"{len(found.unsettled):,} are still being written")
+    if found.unread:
+        parts.append(f"{len(found.unread):,} may have changed and are read by the next ticks")
     if found.failed:
         parts.append(f"{len(found.failed):,} are set aside")
     if found.withheld:

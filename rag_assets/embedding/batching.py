@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rag_assets.embedding.claiming import Claims
-from rag_assets.embedding.provider import BatchRefused, Embedded, EmbeddingProvider, TextRefused, TextTooLong, Vectors
+from rag_assets.embedding.provider import (
+    BatchLost,
+    BatchRefused,
+    Embedded,
+    EmbeddingProvider,
+    TextRefused,
+    TextTooLong,
+    Vectors,
+)
 from rag_assets.errors import ProviderError
 
 _SHORTEST_HALVED = 64
@@ -25,7 +33,6 @@ _SHORTEST_HALVED = 64
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 _SIGN_OF_LIFE_SECONDS = 5.0
-_ELSEWHERE_POLL_SECONDS = 0.1
 
 Keep = Callable[[Sequence[str], Vectors, Sequence[int]], None]
 Progress = Callable[[int, int], None]
@@ -115,7 +122,7 @@ def embed_all(
 
     A blank text is refused and never sent. A text over the limit of an input is embedded in windows cut at white space;
     its vector is their mean, weighted by tokens, and is kept once all of them are there. A refused request is halved
-    until the text that it was refused for is alone.
+    until the text that it was refused for is alone; one that is lost is refused as it is.
 
     Raises `ProviderError` for what is no text's fault, once the requests in flight are over and kept; what was kept
     before stays kept.
@@ -138,8 +145,8 @@ def embed_all(
                 state.requests += 1
                 in_flight += 1
                 _send(wanted, provider, over)
-        if not in_flight and elsewhere and failure is None:
-            time.sleep(_ELSEWHERE_POLL_SECONDS)
+        if not in_flight and elsewhere and claims is not None and failure is None:
+            time.sleep(claims.poll_seconds)
             waiting.extend(_batches(iter(elsewhere), provider))
             elsewhere = []
             state.report()
@@ -154,6 +161,9 @@ def embed_all(
                 good.append((sent.batch, sent.result))
             elif isinstance(sent.result, BatchRefused | TextRefused):
                 waiting.extendleft(reversed(_instead(sent.batch, sent.result, provider, state)))
+            elif isinstance(sent.result, BatchLost):
+                for piece in sent.batch:
+                    state.refuse(piece.key, str(sent.result))
             else:
                 failure = failure or sent.result
         wrong = _keep_replies(good, provider, keep, state)

@@ -3,6 +3,7 @@
 Claims lie in a SQLite file of the user's cache, named after the table that the vectors go to. Whoever claims holds a lock
 file, which the system frees when the process dies; its claims are then void. Where the cache cannot be written to, nobody
 is seen: two processes that embed the same texts at once then pay for some of them twice, and nothing else happens.
+`store_claiming.py` does the same between machines.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from filelock import FileLock, Timeout
 
@@ -30,11 +31,31 @@ class Claimed:
     known: frozenset[str]
 
 
-class Claims:
-    """The claims of one run on the texts of the table `name`. `known(keys)` tells which of them have a vector by now.
+class Claims(Protocol):
+    """The claims of one run on texts, by their keys."""
 
-    with Claims(uri, known) as claims: ...
+    @property
+    def poll_seconds(self) -> float:
+        """How long to wait before asking again for texts that others claim."""
+        ...
+
+    def claim(self, keys: Collection[str]) -> Claimed:
+        """Claim those of `keys` that nobody else has claimed. A key that is ours already stays so."""
+        ...
+
+    def release(self, keys: Collection[str]) -> None:
+        """Give up claims: the texts have their vectors, or were refused."""
+        ...
+
+
+class MachineClaims:
+    """Claims on the texts of the table `name`, among the processes of this machine. `known(keys)` tells which of them have
+    a vector by now.
+
+    with MachineClaims(uri, known) as claims: ...
     """
+
+    poll_seconds = 0.1
 
     def __init__(self, name: str, known: Known, *, folder: Path | None = None) -> None:
         self._base = (folder or cache_folder("claims")) / hashlib.sha256(name.encode()).hexdigest()[:24]

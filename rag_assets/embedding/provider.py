@@ -46,6 +46,10 @@ class BatchRefused(Exception):  # noqa: N818 - as above
     """The provider refused a request of several texts as too many or too long, or because of one it did not name."""
 
 
+class BatchLost(Exception):  # noqa: N818 - as above
+    """A request was lost with whoever worked on it, more than once: whether its texts are at fault is not known."""
+
+
 class EmbeddingProvider(Protocol):
     """Turns texts into unit vectors. Stateless but for a client or a loaded model. `embed` is called from as many threads
     at once as `limits.concurrency` says."""
@@ -73,8 +77,9 @@ class EmbeddingProvider(Protocol):
     def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
         """Embed non-blank `texts` (at most `limits` allows) in one request.
 
-        Raises `TextRefused` when a single text is refused, `BatchRefused` when several are and halving may help, and
-        `rag_assets.errors.ProviderError` for what is no text's fault, after the bounded retries of the client.
+        Raises `TextRefused` when a single text is refused, `BatchRefused` when several are and halving may help,
+        `BatchLost` when it should not be tried again now, and `rag_assets.errors.ProviderError` for what is no text's
+        fault, after the bounded retries of the client.
         """
         ...
 

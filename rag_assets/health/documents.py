@@ -9,7 +9,8 @@ from rag_assets.health.verdicts import Row, Verdict, fails, passes, some
 from rag_assets.health.view import View
 from rag_assets.reading.formats import format_by_name
 from rag_assets.reading.sources.schemes import scheme_of
-from rag_assets.storing.ledger import KnownDocument, set_aside_documents
+from rag_assets.scanning import gone_from, why_withheld
+from rag_assets.storing.ledger import KnownDocument
 from rag_assets.wording import count, duration
 
 # A failure or two say nothing of a type.
@@ -21,21 +22,22 @@ _CLOCKS_DIFFER = 120.0
 
 def set_aside(view: View) -> Verdict:
     """No document is set aside."""
-    failed = set_aside_documents(view.known)
-    figures = {"documents": len(view.known)}
+    failed = view.set_aside
+    figures = {"documents": len(view.names)}
     if not failed:
-        return passes(f"{count(len(view.known), 'document')}, none of which is set aside.", figures)
+        return passes(f"{count(len(view.names), 'document')}, none of which is set aside.", figures)
     rows: list[Row] = [
         {"document": one.document, "stage": one.stage or "", "reason": one.reason or ""} for one in failed
     ]
-    return fails(f"{len(failed)} of {count(len(view.known), 'document')} are set aside", figures, some(rows))
+    return fails(f"{len(failed)} of {count(len(view.names), 'document')} are set aside", figures, some(rows))
 
 
 def withheld_deletions(view: View) -> Verdict:
-    """The source lists what it should."""
-    withheld = view.found.withheld
+    """The source lists what it should. It is done at the end of each run, so that no file is read for it."""
+    gone = gone_from(view.listing, view.names)
+    withheld = why_withheld(view.listing, gone, len(view.names), view.corpus.max_share_deleted)
     if withheld is None:
-        return passes(f"{count(view.found.scanned, 'file')} are listed, and {len(view.found.gone):,} gone.")
+        return passes(f"{count(len(view.listing.entries), 'file')} are listed, and {len(gone):,} gone.")
     remedy = f"rag-assets ingest {view.corpus.name} --confirm-deletions"
     return fails(f"{withheld}. If they are meant to be gone: {remedy}")
 
@@ -63,7 +65,7 @@ def _unexplained(view: View) -> Iterator[Row]:
         since = max((view.found.entries[name].modified_ns or 0) / 1e9, published)
         if now - since > target:
             yield {"document": name, "why": f"pending for {duration(now - since)}"}
-    for one in set_aside_documents(view.known):
+    for one in view.set_aside:
         if not one.reason or not one.stage:
             yield {"document": one.document, "why": "set aside without a reason"}
 

@@ -10,9 +10,9 @@ from rag_assets.embedding.provider import EmbeddingProvider
 from rag_assets.embedding.providers import make_provider
 from rag_assets.generations import Generation, generation_of
 from rag_assets.health.verdicts import Verdict
-from rag_assets.reading.source import open_source
+from rag_assets.reading.source import Listing, open_source
 from rag_assets.scanning import Scan, scan
-from rag_assets.storing.ledger import KnownDocument, known_documents
+from rag_assets.storing.ledger import KnownDocument, known_documents, set_aside_in
 from rag_assets.storing.publishing import Publication, latest_publication, publications, rows_by_document
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import Table
@@ -65,6 +65,17 @@ class View:
         self._known_version = self._documents_version()
         return known_documents(self.store.documents(self.corpus.name))
 
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The names of the known documents, which are read in no time beside all that is known of them."""
+        names: list[str] = self.store.documents(self.corpus.name).read(["document"])["document"].to_pylist()
+        return names
+
+    @cached_property
+    def set_aside(self) -> Sequence[KnownDocument]:
+        """The documents that are set aside, by name."""
+        return set_aside_in(self.store.documents(self.corpus.name))
+
     def is_outdated(self) -> bool:
         """Whether a run has written to the documents since they were read here."""
         return self._known_version is not None and self._documents_version() != self._known_version
@@ -82,12 +93,19 @@ class View:
 
     def _documents_version(self) -> int | None:
         table = self.store.documents(self.corpus.name)
-        return int(table.open().version) if table.exists() else None
+        dataset = table.open_existing()
+        return int(dataset.version) if dataset is not None else None
+
+    @cached_property
+    def listing(self) -> Listing:
+        """What the source lists. Raises `SourceError` when it cannot be listed."""
+        return open_source(self.corpus).list()
 
     @cached_property
     def found(self) -> Scan:
-        """The source, compared with what is known. Raises `SourceError` when it cannot be listed."""
-        return scan(self.store, self.corpus, open_source(self.corpus), known=self.known)
+        """The source, compared with what is known: files that may have changed are read. Raises `SourceError` when it cannot
+        be listed."""
+        return scan(self.store, self.corpus, open_source(self.corpus), listing=self.listing, known=self.known)
 
     @cached_property
     def published(self) -> Publication | None:

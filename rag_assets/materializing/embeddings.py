@@ -2,13 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 import numpy as np
 
 from rag_assets.config import CorpusSettings
 from rag_assets.embedding.batching import embed_all
-from rag_assets.embedding.claiming import Claims
+from rag_assets.embedding.claiming import MachineClaims
 from rag_assets.embedding.provider import EmbeddingProvider, Vectors
+from rag_assets.embedding.store_claiming import StoreClaims
 from rag_assets.errors import DocumentError
 from rag_assets.generations import generation_of
 from rag_assets.materializing.embedded_texts import COLUMNS, embedded_texts
@@ -17,6 +19,7 @@ from rag_assets.spending import refuse_over_budget
 from rag_assets.storing.ledger import change, failure, known_documents
 from rag_assets.storing.spending import Spend, SpendLedger, spend_of
 from rag_assets.storing.stores import Store
+from rag_assets.storing.vectors import VectorTable
 
 
 def embed_documents(
@@ -55,7 +58,7 @@ def embed_documents(
         spent.update(zip(keys, tokens, strict=True))
 
     with (
-        Claims(vectors.uri, vectors.watch().known) as claims,
+        _claims(store, vectors) as claims,
         SpendLedger(store, corpus=corpus.name, run_id=run_id, model=provider.name) as spending,
     ):
         have = vectors.known(texts)
@@ -101,6 +104,14 @@ def embed_documents(
         change(ledger, changes, of_bytes={name: known[name].byte_hash for name in changes})
     skipped = {name: why_skipped(known.get(name)) for name in sorted(set(documents) - good)}
     return StageReport(documents=figures, failed=failed, skipped=skipped)
+
+
+def _claims(store: Store, vectors: VectorTable) -> MachineClaims | StoreClaims:
+    """Keep the texts apart that others embed at the same time into the same table."""
+    known = vectors.watch().known
+    if store.objects is None:
+        return MachineClaims(vectors.uri, known)
+    return StoreClaims(store.objects, PurePosixPath(vectors.uri).stem, known)
 
 
 def _spent(store: Store, corpus: CorpusSettings, run_id: str | None) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from rag_assets.config import CorpusSettings
 from rag_assets.errors import StoreError
 from rag_assets.generations import generation_of
-from rag_assets.storing.ledger import known_documents
+from rag_assets.storing.ledger import standings
 from rag_assets.storing.listing import bytes_in
 from rag_assets.storing.publishing import PublishReport, latest_publication, publish, publish_lock, still_held
 from rag_assets.storing.retention import (
@@ -122,7 +122,7 @@ def _publish(store: Store, corpus: CorpusSettings, *, run_id: str) -> PublishRep
     their way: the run that brings them publishes."""
     if latest_publication(store, corpus.name) is None:
         return None
-    if any(one.status == "pending" for one in known_documents(store.documents(corpus.name)).values()):
+    if any(one.status == "pending" for one in standings(store.documents(corpus.name)).values()):
         return None
     return publish(store, corpus, run_id=run_id, resume=False, approve=still_held(store, corpus))
 

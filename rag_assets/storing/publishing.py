@@ -9,10 +9,11 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import tenacity
 from pydantic import TypeAdapter
 
 from rag_assets.config import CorpusSettings, EmbeddingSettings
@@ -23,8 +24,8 @@ from rag_assets.monitoring.events import event
 from rag_assets.records import PUBLICATIONS
 from rag_assets.storing.comparing import Changes, Place, compare_versions
 from rag_assets.storing.evaluations import evaluations, held_candidate
-from rag_assets.storing.ledger import KnownDocument, known_documents
-from rag_assets.storing.retention import clean_up, hold, release, tagged_publications
+from rag_assets.storing.ledger import Standings, standings
+from rag_assets.storing.retention import clean_up, hold, let_go, release, tagged_publications
 from rag_assets.storing.search_indices import IndexHealth, keep_search_indices
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import Table
@@ -33,6 +34,9 @@ from rag_assets.storing.tables import Table
 _FRAGMENTS = 20
 # To look for versions that can go takes a millisecond for each that is there, so it is done once in so many commits.
 _COMMITS_BETWEEN_CLEAN_UPS = 8
+# So often a publisher that was overtaken looks again.
+_MOVES = 8
+_T = TypeVar("_T")
 _EMBEDDING: TypeAdapter[EmbeddingSettings] = TypeAdapter(EmbeddingSettings)
 
 
@@ -109,7 +113,7 @@ def publish(
     Raises `StoreError`, and leaves the pointer where it is, when the index disagrees with what is known of the documents.
     """
     with store.lock(publish_lock(corpus.name)):
-        return _publish(store, corpus, run_id=run_id, resume=resume, approve=approve)
+        return _unless_overtaken(lambda: _publish(store, corpus, run_id=run_id, resume=resume, approve=approve))
 
 
 def publish_lock(corpus: str) -> str:
@@ -126,7 +130,7 @@ def embedding_for(corpus: CorpusSettings, publication: Publication) -> Embedding
 
 
 def publication_is_due(
-    store: Store, corpus: CorpusSettings, *, known: Mapping[str, KnownDocument] | None = None, resume: bool = False
+    store: Store, corpus: CorpusSettings, *, known: Standings | None = None, resume: bool = False
 ) -> bool:
     """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between, or,
     with `resume`, a person rolled back or an evaluation held it.
@@ -135,7 +139,7 @@ def publication_is_due(
     """
     generation = generation_of(corpus)
     if known is None:
-        known = known_documents(store.documents(corpus.name))
+        known = standings(store.documents(corpus.name))
     before = latest_publication(store, corpus.name)
     if (not known and before is None) or (before is not None and before.is_rollback and not resume):
         return False
@@ -182,7 +186,7 @@ def _publish(
     store: Store, corpus: CorpusSettings, *, run_id: str, resume: bool, approve: Approve | None
 ) -> PublishReport:
     generation = generation_of(corpus)
-    known = known_documents(store.documents(corpus.name))
+    known = standings(store.documents(corpus.name))
     before = latest_publication(store, corpus.name)
     table = _index_table(store, corpus.name, generation)
     if table and before and before.generation != generation.id:
@@ -214,7 +218,7 @@ def _publish(
     publication = replace(publication, changes=_count(changes))
     if before and approve and (refused := approve(before, publication)):
         return PublishReport(published=before, moved=False, waiting=refused, health=health)
-    _point_at(store, corpus.name, publication, table)
+    _point_at(store, corpus.name, before, publication, table)
     _tidy(store, corpus, before, publication)
     return PublishReport(published=publication, moved=True, waiting=None, health=health, changes=changes)
 
@@ -242,7 +246,7 @@ def _publish_removals(
     )
     changes = _changes(store, corpus, before, after)
     after = replace(after, changes=_count(changes))
-    _point_at(store, corpus, after, table)
+    _point_at(store, corpus, before, after, table)
     return after, changes
 
 
@@ -266,9 +270,7 @@ def rows_by_document(table: Table, *, version: int | None = None) -> dict[str, i
     return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
 
 
-def documents_without_rows(
-    store: Store, corpus: str, generation: Generation, known: Mapping[str, KnownDocument]
-) -> set[str]:
+def documents_without_rows(store: Store, corpus: str, generation: Generation, known: Standings) -> set[str]:
     """Documents that are noted as indexed and whose rows are not all in the index: its table was deleted or replaced."""
     expected = {
         name: document.chunks
@@ -284,7 +286,7 @@ def documents_without_rows(
     return {name for name, chunks in expected.items() if rows_of.get(name, 0) != chunks}
 
 
-def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table | None, *, generation: str) -> dict[str, int]:
+def verify(corpus: str, known: Standings, table: Table | None, *, generation: str) -> dict[str, int]:
     """Compare the rows of the index with what is known of the documents, and return how many rows each document has.
 
     Raises `StoreError` that names the documents whose rows are missing, superfluous or orphaned. Failed and pending
@@ -308,7 +310,7 @@ def verify(corpus: str, known: Mapping[str, KnownDocument], table: Table | None,
     return rows_of
 
 
-def _forget_removed(table: Table, known: Mapping[str, KnownDocument]) -> None:
+def _forget_removed(table: Table, known: Standings) -> None:
     """Documents that were removed while another generation was in force left their rows in this one."""
     table.replace([name for name in rows_by_document(table) if name not in known], table.schema.empty_table())
 
@@ -321,7 +323,7 @@ def _index_table(store: Store, corpus: str, generation: Generation) -> Table | N
     return table if table.exists() else None
 
 
-def _waiting(known: Mapping[str, KnownDocument], before: Publication | None, generation: Generation) -> str | None:
+def _waiting(known: Standings, before: Publication | None, generation: Generation) -> str | None:
     """Why a new generation cannot take over yet, or None. Documents that were set aside do not hold it up."""
     if before is None or before.generation == generation.id:
         return None
@@ -340,22 +342,26 @@ def rollback(store: Store, corpus: str, version: int | None = None) -> Publicati
     Raises `QuestionError` when there is no such version, or its rows are not kept any more.
     """
     with store.lock(publish_lock(corpus)):
-        found = publications(store, corpus)
-        if not found:
-            raise QuestionError(f"corpus {corpus} has no published index yet; run: rag-assets ingest {corpus}")
-        now = found[0]
-        target = _target(store, corpus, found, version)
-        after = replace(
-            target,
-            version=now.version + 1,
-            published_at=datetime.now(UTC),
-            run_id=target.run_id,
-            action="rollback",
-            changes={**_count(_changes(store, corpus, now, target)), "rolled_back_to": target.version},
-        )
-        table = store.index(corpus, target.generation, dimensions=1) if target.table_version else None
-        _point_at(store, corpus, after, table)
-        return after
+        return _unless_overtaken(lambda: _roll_back(store, corpus, version))
+
+
+def _roll_back(store: Store, corpus: str, version: int | None) -> Publication:
+    found = publications(store, corpus)
+    if not found:
+        raise QuestionError(f"corpus {corpus} has no published index yet; run: rag-assets ingest {corpus}")
+    now = found[0]
+    target = _target(store, corpus, found, version)
+    after = replace(
+        target,
+        version=now.version + 1,
+        published_at=datetime.now(UTC),
+        run_id=target.run_id,
+        action="rollback",
+        changes={**_count(_changes(store, corpus, now, target)), "rolled_back_to": target.version},
+    )
+    table = store.index(corpus, target.generation, dimensions=1) if target.table_version else None
+    _point_at(store, corpus, now, after, table)
+    return after
 
 
 def _target(store: Store, corpus: str, found: Sequence[Publication], version: int | None) -> Publication:
@@ -410,13 +416,51 @@ def _place(store: Store, corpus: str, publication: Publication | None) -> Place 
     return store.index(corpus, publication.generation, dimensions=1), publication.table_version
 
 
-def _point_at(store: Store, corpus: str, publication: Publication, table: Table | None) -> None:
+class _OvertakenError(Exception):
+    """Another publisher moved the pointer since we read it."""
+
+
+def _unless_overtaken(move: Callable[[], _T]) -> _T:
+    """What `move` returns, which looks again after another publisher was faster: the lock of an object store is lost by who
+    is silent for too long."""
+    attempts = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(_OvertakenError), stop=tenacity.stop_after_attempt(_MOVES), reraise=True
+    )
+    try:
+        return attempts(move)
+    except _OvertakenError as error:
+        raise StoreError(f"{error}; run it again") from None
+
+
+def _point_at(
+    store: Store, corpus: str, before: Publication | None, publication: Publication, table: Table | None
+) -> None:
+    """Make `publication` what readers see, where that is `before` until now. Raises `_OvertakenError` where it is not."""
     if table:
         hold(table, publication.version, publication.table_version)
-    store.publications(corpus).append(publication_row(publication))
+    pointer = store.publications(corpus)
+    newest = before.version if before else 0
+    if not pointer.append_next(publication_row(publication), column="version", greatest=newest):
+        if table:
+            _give_way(store, corpus, publication, table)
+        raise _OvertakenError(f"corpus {corpus}: another process published version {newest + 1} first, {_MOVES} times")
+    if table:
+        # Who was overtaken may have held another version of the table under our number.
+        hold(table, publication.version, publication.table_version)
     told = ("run_id", "version", "generation", "documents", "chunks", "action")
     fields = {name: getattr(publication, name) for name in told} | dict(publication.changes)
     event("index_published", f"{corpus}: readers see version {publication.version}", {"corpus": corpus, **fields})
+
+
+def _give_way(store: Store, corpus: str, overtaken: Publication, table: Table) -> None:
+    """Leave the tag of a number to who has published it: it may hold the rows of who was `overtaken`."""
+    winner = next((one for one in publications(store, corpus) if one.version == overtaken.version), None)
+    if winner is None:
+        return
+    if (winner.generation, winner.table_version > 0) == (overtaken.generation, True):
+        hold(table, winner.version, winner.table_version)
+    else:
+        let_go(table, overtaken.version)
 
 
 def publication_row(publication: Publication) -> pa.Table:

@@ -61,9 +61,21 @@ def hold(table: Table, version: int, table_version: int) -> None:
     """Tag a version of the index table, so that clean-up spares it."""
     tags = table.open().tags
     name = _tag(version)
-    # A publisher that died between the tag and the pointer leaves a tag of this name.
-    place = tags.update if name in tags.list() else tags.create
-    place(name, table_version)
+    # A publisher that died, or was overtaken, between the tag and the pointer leaves a tag of this name.
+    there = tags.list().get(name)
+    if there is None:
+        try:
+            tags.create(name, table_version)
+        except ValueError:  # another process was faster
+            tags.update(name, table_version)
+    elif int(there["version"]) != table_version:
+        tags.update(name, table_version)
+
+
+def let_go(table: Table, version: int) -> None:
+    """Take away the tag of a publication, where there is one: clean-up does not spare its rows any more."""
+    with contextlib.suppress(ValueError, OSError):  # another process did it first
+        table.open().tags.delete(_tag(version))
 
 
 def tagged_publications(table: Table) -> Mapping[int, tuple[int, datetime | None]]:
@@ -91,13 +103,11 @@ def release(store: Store, corpus: str, retention: RetentionSettings, *, now: dat
         table = store.index(corpus, generation, dimensions=1)
         if not table.exists():
             continue
-        tags = table.open().tags
         for version in tagged_publications(table):
             # A number above those known is that of a publication under way.
             if version > found[0].version or (version, generation) in keep:
                 continue
-            with contextlib.suppress(ValueError, OSError):  # another process released it first
-                tags.delete(_tag(version))
+            let_go(table, version)
             released.add(version)
     return released
 

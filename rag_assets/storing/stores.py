@@ -15,13 +15,16 @@
 """
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
+from rag_assets.caching import cache_folder
 from rag_assets.errors import StoreError
 from rag_assets.records import (
     ANSWERS,
@@ -34,8 +37,18 @@ from rag_assets.records import (
     UNNEEDED,
     index_schema,
 )
+from rag_assets.storing.leases import lease
+from rag_assets.storing.objects import Objects, objects_at, require_safe_commits, seconds_behind
 from rag_assets.storing.tables import Table
 from rag_assets.storing.vectors import VectorTable
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note, and when it was written, by the clock of this machine."""
+
+    text: str
+    written_at: datetime
 
 
 @dataclass(frozen=True)
@@ -45,20 +58,28 @@ class Store:
     home: str
 
     @property
+    def objects(self) -> Objects | None:
+        """The object store that the home is in; None where it is a folder."""
+        return objects_at(self.home) if "://" in self.home else None
+
+    @property
     def locks(self) -> Path | None:
-        """A local folder for locks between processes of this machine; None where the home is not local."""
+        """The folder of the locks between processes; None where the home is in an object store, which has its own."""
         return None if "://" in self.home else Path(self.home) / "locks"
 
     @contextlib.contextmanager
     def lock(self, name: str, *, timeout_seconds: float = -1) -> Iterator[None]:
-        """Hold the lock `name` against the other processes of this machine; it is released when the process dies.
+        """Hold the lock `name` against all other processes that use the home, in an object store those of other machines
+        too. It is released when the process dies; there, some time after.
 
         Raises `TimeoutError` when another process holds it for longer than `timeout_seconds` (negative: wait for ever).
         """
-        path = self._lock(name)
-        if path is None:
-            yield
+        if self.objects is not None:
+            require_safe_commits(self.objects)
+            with lease(self.objects, name, timeout_seconds=timeout_seconds):
+                yield
             return
+        path = self._lock(name)
         held = FileLock(path, timeout=timeout_seconds)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +95,29 @@ class Store:
             yield
         finally:
             held.release()
+
+    def note(self, name: str, text: str) -> None:
+        """Leave `text` beside the locks, for the other processes that use the home."""
+        if self.objects is not None:
+            self.objects.put(f"locks/{name}", text.encode())
+        elif self.locks is not None:
+            self.locks.mkdir(parents=True, exist_ok=True)
+            (self.locks / name).write_text(text, encoding="utf-8")
+
+    def noted(self, name: str) -> Note | None:
+        """The note of that name, None where there is none."""
+        if self.objects is not None:
+            path = f"locks/{name}"
+            found, moment = self.objects.get(path), self.objects.modified(path)
+            if found is None or moment is None:
+                return None
+            return Note(found.data.decode(), moment - timedelta(seconds=seconds_behind(self.objects)))
+        try:
+            path_here = Path(self.home) / "locks" / name
+            moment = datetime.fromtimestamp(path_here.stat().st_mtime, UTC)
+            return Note(path_here.read_text(encoding="utf-8"), moment)
+        except OSError:
+            return None
 
     def documents(self, corpus: str) -> Table:
         """The documents of `corpus`."""
@@ -123,8 +167,11 @@ class Store:
     def _table(self, name: str, schema: pa.Schema) -> Table:
         return Table(f"{self.home}/{name}.lance", schema, lock=self._lock(name))
 
-    def _lock(self, name: str) -> Path | None:
-        return self.locks / f"{name.replace('/', '.')}.lock" if self.locks else None
+    def _lock(self, name: str) -> Path:
+        """A file that the processes of this machine lock. Those that commit to an object store take turns by it, and meet
+        those of other machines in the store."""
+        folder = self.locks or cache_folder("locks") / hashlib.sha256(self.home.encode()).hexdigest()[:24]
+        return folder / f"{name.replace('/', '.')}.lock"
 
 
 def index_name(generation: str) -> str:

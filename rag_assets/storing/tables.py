@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import tenacity
 from filelock import FileLock
 
 from rag_assets.errors import StoreError
+from rag_assets.storing.objects import require_reachable, store_trouble
 
 if TYPE_CHECKING:
     import lance
@@ -103,17 +105,24 @@ class Table:
 
         Raises `StoreError` when it exists and cannot be opened, or that version is gone.
         """
+        return self.open_existing(version) or self._create()
+
+    def open_existing(self, version: int | None = None) -> "lance.LanceDataset | None":
+        """As `open`; None in place of a table that was never created. To ask `exists` first would look twice."""
         import lance
 
+        require_reachable(self.uri)
         try:
             dataset = lance.dataset(self.uri, version=version, session=_session())
         except (ValueError, FileNotFoundError, OSError) as error:
-            if version is not None or not _is_missing(error):
-                raise StoreError(
-                    f"table {self.uri} (version {version or 'latest'}) is lost or damaged ({first_line(error)[:200]});"
-                    " rag-assets doctor tells what else is, and rag-assets doctor --fix mends it"
-                ) from error
-            return self._create()
+            if trouble := store_trouble(self.uri, error):
+                raise trouble from error
+            if version is None and _is_missing(error):
+                return None
+            raise StoreError(
+                f"table {self.uri} (version {version or 'latest'}) is lost or damaged ({first_line(error)[:200]});"
+                " rag-assets doctor tells what else is, and rag-assets doctor --fix mends it"
+            ) from error
         return dataset if version is not None else self._upgraded(dataset)
 
     def _upgraded(self, dataset: "lance.LanceDataset") -> "lance.LanceDataset":
@@ -150,28 +159,31 @@ class Table:
         except OSError as error:
             if self.exists():
                 return lance.dataset(self.uri)
-            raise StoreError(f"table {self.uri} cannot be created: {first_line(error)}") from error
+            trouble = store_trouble(self.uri, error)
+            raise trouble or StoreError(f"table {self.uri} cannot be created: {first_line(error)}") from error
 
     def exists(self) -> bool:
         """Whether the table was ever created."""
         import lance
 
+        require_reachable(self.uri)
         try:
             lance.dataset(self.uri)
         except (ValueError, FileNotFoundError, OSError) as error:
-            if _is_missing(error):
+            trouble = store_trouble(self.uri, error)
+            if trouble is None and _is_missing(error):
                 return False
-            raise StoreError(f"table {self.uri} cannot be opened: {first_line(error)}") from error
+            raise trouble or StoreError(f"table {self.uri} cannot be opened: {first_line(error)}") from error
         return True
 
     def read(
         self, columns: Sequence[str] | None = None, *, where: str | None = None, version: int | None = None
     ) -> pa.Table:
         """Rows of the latest or the given version; all columns unless named. A missing table is an empty one."""
-        if version is None and not self.exists():
+        dataset = self.open_existing(version)
+        if dataset is None:
             table = self.schema.empty_table()
             return table.select(list(columns)) if columns is not None else table
-        dataset = self.open(version)
         with self._reading():
             return dataset.to_table(columns=list(columns) if columns is not None else None, filter=where)
 
@@ -179,9 +191,9 @@ class Table:
         self, columns: Sequence[str], *, where: str | None = None, version: int | None = None, rows: int
     ) -> Iterator[pa.Table]:
         """As `read`, at most `rows` at a time, for those who look at everything. A missing table has none."""
-        if version is None and not self.exists():
+        dataset = self.open_existing(version)
+        if dataset is None:
             return
-        dataset = self.open(version)
         with self._reading():
             for batch in dataset.to_batches(
                 columns=list(columns), filter=where, batch_size=rows, batch_readahead=2, io_buffer_size=READ_AHEAD_BYTES
@@ -193,15 +205,46 @@ class Table:
     ) -> pa.Table:
         """Rows whose `column` is one of `values`, in no order; `at_once` values are looked up by one filter."""
         wanted = list(columns) if columns is not None else list(self.schema.names)
-        if not values or not self.exists():
+        dataset = self.open_existing() if values else None
+        if dataset is None:
             return self.schema.empty_table().select(wanted)
-        return self._rows_in(self.open(), column, values, wanted, at_once)
+        return self._rows_in(dataset, column, values, wanted, at_once)
 
     def append(self, rows: pa.Table) -> None:
         """Add `rows` in one commit. Appends of several writers never conflict."""
         if rows.num_rows:
             dataset = self.open()
-            dataset.insert(rows.cast(self.schema), mode="append")
+            with self._writing():
+                dataset.insert(rows.cast(self.schema), mode="append")
+
+    def append_next(self, rows: pa.Table, *, column: str, greatest: int) -> bool:
+        """Add `rows` in one commit, where `greatest` is the greatest value of the integer `column` (0: no row is there), and
+        return whether it was and still is: of two writers who found the same, one adds its rows.
+
+        Appends never conflict, so the row with that value is written again along with the new ones.
+        """
+        import lance
+        from lance.fragment import write_fragments
+
+        with self._commit_lock():
+            dataset = self.open()
+            if (pc.max(dataset.to_table(columns=[column])[column]).as_py() or 0) != greatest:
+                return False
+            where = f"{column} = {greatest}"
+            again = dataset.to_table(columns=self.schema.names, filter=where)
+            both = pa.concat_tables([again, rows]).cast(self.schema)
+            fragments = list(write_fragments(both, dataset, mode="append", schema=self.schema))
+            try:
+                if again.num_rows:
+                    self._commit_update(dataset, where, fragments)
+                else:
+                    first = lance.LanceOperation.Overwrite(self.schema, fragments)
+                    lance.LanceDataset.commit(dataset, first, read_version=dataset.version, max_retries=0)
+            except (OSError, RuntimeError, ValueError) as error:
+                if not _is_conflict(error):
+                    raise
+                return False
+        return True
 
     def overwrite(self, rows: pa.Table) -> int:
         """Make `rows` the only rows of the table, and return its version after that."""
@@ -223,12 +266,13 @@ class Table:
             return int(self.open().version)
         dataset = self.open()
         rows = rows.cast(self.schema)
-        fragments = list(write_fragments(rows, dataset, mode="append", schema=self.schema)) if rows.num_rows else []
+        with self._writing():
+            fragments = list(write_fragments(rows, dataset, mode="append", schema=self.schema)) if rows.num_rows else []
 
         @retry_on_conflict
         def commit() -> int:
             with self._commit_lock():
-                return self._commit_update(self.open(), documents, fragments)
+                return self._commit_update(self.open(), is_in("document", documents), fragments)
 
         return commit()
 
@@ -248,7 +292,7 @@ class Table:
                     return int(dataset.version)
                 rows = change(old).cast(self.schema)
                 fragments = list(write_fragments(rows, dataset, mode="append", schema=self.schema))
-                return self._commit_update(dataset, documents, fragments)
+                return self._commit_update(dataset, is_in("document", documents), fragments)
 
         return commit() if documents else int(self.open().version)
 
@@ -269,20 +313,34 @@ class Table:
         try:
             yield
         except (ValueError, OSError) as error:
+            if trouble := store_trouble(self.uri, error):
+                raise trouble from error
             raise StoreError(
                 f"table {self.uri} cannot be read: {first_line(error)[:200]}. Restore its folder from a backup, or run"
                 " rag-assets doctor --fix, which keeps what can be read and makes again what can be made"
             ) from error
 
-    def _commit_update(self, dataset: "lance.LanceDataset", documents: Sequence[str], new_fragments: list[Any]) -> int:
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Tell of an object store that cannot be reached as what it is. A lost race is not that."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            trouble = None if _is_conflict(error) else store_trouble(self.uri, error)
+            if trouble is None:
+                raise
+            raise trouble from error
+
+    def _commit_update(self, dataset: "lance.LanceDataset", where: str, new_fragments: list[Any]) -> int:
+        """Put `new_fragments` in place of the rows for which `where` is true. Of two who take the same rows, one fails."""
         import lance
 
-        where = is_in("document", documents)
         removed: list[int] = []
         updated: list[Any] = []
-        for fragment_id in _fragments_with(dataset, where):
+        for fragment_id, addresses in _addresses(dataset, where).items():
             fragment: Any = dataset.get_fragment(fragment_id)
-            left = fragment.delete(where)
+            # Each fragment reads its filter anew. A long list of documents costs ten times the rows that are meant.
+            left = fragment.delete(min(where, f"_rowaddr IN ({', '.join(map(str, addresses))})", key=len))
             if left is None:
                 removed.append(fragment_id)
             else:
@@ -368,12 +426,14 @@ class Table:
     @contextlib.contextmanager
     def _commit_lock(self) -> Iterator[None]:
         """Writers of one machine take turns, so that they do not use up their retries against each other."""
-        if self._lock_path is None:
-            yield
-            return
-        self._lock_path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(self._lock_path):
-            yield
+        with contextlib.ExitStack() as held:
+            if self._lock_path is not None:
+                # Of an object store the lock lies in the user's cache, which may be read-only.
+                with contextlib.suppress(OSError) if "://" in self.uri else contextlib.nullcontext():
+                    self._lock_path.parent.mkdir(parents=True, exist_ok=True)
+                    held.enter_context(FileLock(self._lock_path))
+            with self._writing():
+                yield
 
 
 def _commits(dataset: "lance.LanceDataset") -> list[tuple[int, datetime]]:
@@ -415,10 +475,11 @@ def _is_rewritten(fragment: tuple[int, int], *, size: int) -> bool:
     return written - deleted < size or deleted > _DELETED_SHARE * written
 
 
-def _fragments_with(dataset: "lance.LanceDataset", where: str) -> list[int]:
-    """Ids of the fragments that hold a row for which `where` is true: the upper half of a row address."""
-    addresses = dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()["_rowaddr"]
-    return sorted({address >> 32 for address in addresses.to_pylist()})
+def _addresses(dataset: "lance.LanceDataset", where: str) -> dict[int, list[int]]:
+    """The addresses of the rows for which `where` is true, by fragment, whose id is the upper half of an address."""
+    found = dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()["_rowaddr"]
+    by_fragment = groupby(sorted(found.to_pylist()), key=lambda address: address >> 32)
+    return {fragment: list(addresses) for fragment, addresses in by_fragment}
 
 
 def first_line(error: BaseException) -> str:

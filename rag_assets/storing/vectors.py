@@ -35,15 +35,13 @@ class VectorTable:
 
     def dimensions(self) -> int | None:
         """The size of every vector, None while there is none."""
-        table = self._table(1)
-        if not table.exists():
-            return None
-        return int(table.open().schema.field("vector").type.list_size)
+        dataset = self._table(1).open_existing()
+        return int(dataset.schema.field("vector").type.list_size) if dataset is not None else None
 
     def count(self) -> int:
         """How many vectors are kept."""
-        table = self._table(1)
-        return int(table.open().count_rows()) if table.exists() else 0
+        dataset = self._table(1).open_existing()
+        return int(dataset.count_rows()) if dataset is not None else 0
 
     def known(self, text_hashes: Collection[str]) -> set[str]:
         """Those of `text_hashes` that have a vector."""
@@ -102,9 +100,9 @@ class VectorTable:
 
     def text_hashes(self) -> Iterator[Sequence[str]]:
         """The hashes of all texts that have a vector, some thousands at a time; some more than once."""
-        table = self._table(1)
-        if table.exists():
-            for batch in table.open().to_batches(columns=["text_hash"]):
+        dataset = self._table(1).open_existing()
+        if dataset is not None:
+            for batch in dataset.to_batches(columns=["text_hash"]):
                 yield batch["text_hash"].to_pylist()
 
     def forget(self, text_hashes: Collection[str]) -> int:
@@ -136,6 +134,7 @@ class VectorWatch:
         return self._new.intersection(text_hashes)
 
     def _fragments(self) -> "list[lance.LanceFragment]":
-        if not self._table.exists():
+        dataset = self._table.open_existing()
+        if dataset is None:
             return []
-        return sorted(self._table.open().get_fragments(), key=lambda fragment: fragment.fragment_id)
+        return sorted(dataset.get_fragments(), key=lambda fragment: fragment.fragment_id)

@@ -25,12 +25,16 @@ NAMES = (
 )
 QUALITY = ("chunking_quality", "retrieval_quality", "answer_quality", "conversations")
 """How well, not how fast: they take many minutes and run only when they are named."""
-RACES = ("readers", "writers")
+RACES = ("readers", "writers", "shared_store")
 """Processes against each other, for a minute or more: they run only when they are named."""
 LARGE = ("replace", "index_sizes", "disk_use")
 """A million rows, or a thousand publications: they run only when they are named."""
 SERVERS = ("real_server", "chat_answers")
 """With servers of others, from packages that no extra names: they run only when they are named."""
+
+
+CLUSTERS = ("ray_workers",)
+"""On a cluster that they start: they run only when they are named."""
 
 
 def run_benchmark(name: str, size: Size, folder: Path) -> Report:

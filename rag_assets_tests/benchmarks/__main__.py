@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rag_assets_tests.benchmarks import LARGE, NAMES, QUALITY, RACES, SERVERS, run_benchmark
+from rag_assets_tests.benchmarks import CLUSTERS, LARGE, NAMES, QUALITY, RACES, SERVERS, run_benchmark
 from rag_assets_tests.benchmarks.measuring import in_child
 from rag_assets_tests.benchmarks.reports import as_json, as_markdown, as_text
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m rag_assets_tests.benchmarks", description=__doc__)
-    every = (*NAMES, *QUALITY, *RACES, *LARGE, *SERVERS)
+    every = (*NAMES, *QUALITY, *RACES, *LARGE, *SERVERS, *CLUSTERS)
     parser.add_argument("--only", nargs="+", choices=every, default=NAMES, metavar="NAME", help=", ".join(every))
     parser.add_argument("--size", choices=("tiny", "full"), default="full", help="tiny only shows that they run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")

@@ -11,7 +11,7 @@ import numpy as np
 
 from rag_assets.config import OpenAIEmbedding
 from rag_assets.embedding.batching import embed_all
-from rag_assets.embedding.claiming import Claims
+from rag_assets.embedding.claiming import MachineClaims
 from rag_assets.embedding.openai_compatible import OpenAIProvider
 from rag_assets.embedding.provider import Vectors
 from rag_assets.storing.stores import Store
@@ -75,7 +75,7 @@ def _seconds(base_url: str, folder: Path, concurrency: int, rounds: int) -> floa
     def keep(keys: list[str], new: Vectors, tokens: list[int]) -> None:
         vectors.append(keys, np.asarray(new, dtype=np.float32), tokens)
 
-    with Claims(vectors.uri, vectors.watch().known) as claims:
+    with MachineClaims(vectors.uri, vectors.watch().known) as claims:
         return wall_seconds(lambda: embed_all(texts, provider, keep=keep, claims=claims))  # type: ignore[arg-type]
 
 

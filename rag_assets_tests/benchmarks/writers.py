@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 _TITLE = "Eight writers of one corpus, some killed"
 _SECONDS = {"tiny": 8.0, "full": 60.0}
 _WRITERS = {"tiny": 2, "full": 8}
-_DOCUMENTS = 24
-_PARAGRAPHS = 4
+DOCUMENTS = 24
+PARAGRAPHS = 4
 _BATCH = 3
 _KILL_EVERY_SECONDS = 4.0
-_STAMP = re.compile(r"stamp (\S+) part (\d) of (\S+)")
+STAMP = re.compile(r"stamp (\S+) part (\d) of (\S+)")
 
 
 def run(size: Size, folder: Path) -> Report:
     """Let writers write, kill one again and again, look at every published version, then mend and compare with the files."""
     bench = make_workbench(folder)
-    for number in range(_DOCUMENTS):
-        _rewrite(bench, f"{number}.md", "0")
+    for number in range(DOCUMENTS):
+        rewrite(bench, f"{number}.md", "0")
     bench.ingest()
     context = multiprocessing.get_context("spawn")
     counts = context.Array("q", 3)  # batches written, batches refused as overtaken, anything else
@@ -48,7 +48,8 @@ def run(size: Size, folder: Path) -> Report:
 
     def start(seed: int) -> BaseProcess:
         writer = context.Process(
-            target=_write, args=(str(folder), bench.corpus.model_dump_json(), seed, counts, str(log))
+            target=write_until_killed,
+            args=(str(bench.folder), bench.store.home, bench.corpus.model_dump_json(), seed, counts, str(log)),
         )
         writer.start()
         return writer
@@ -59,7 +60,7 @@ def run(size: Size, folder: Path) -> Report:
     ends = time.monotonic() + _SECONDS[size]
     next_kill = time.monotonic() + 2 * _KILL_EVERY_SECONDS
     while time.monotonic() < ends:
-        broken += bool(_problems(bench.store))
+        broken += bool(problems(bench.store))
         looks += 1
         if time.monotonic() > next_kill:
             victim = choose.randrange(len(writers))
@@ -71,8 +72,8 @@ def run(size: Size, folder: Path) -> Report:
     for writer in writers:
         writer.kill()
         writer.join()
-    _mend(bench)
-    after = _problems(bench.store) + _differences(bench)
+    mend(bench)
+    after = problems(bench.store) + differences(bench)
     written, refused, failed = counts[:]
     said = log.read_text().splitlines()[:1] if log.exists() else []
     return Report(
@@ -90,7 +91,7 @@ def run(size: Size, folder: Path) -> Report:
             ),
         ],
         notes=[
-            f"{_DOCUMENTS} documents of {_PARAGRAPHS} chunks, {_BATCH} a batch, {_WRITERS[size]} processes for"
+            f"{DOCUMENTS} documents of {PARAGRAPHS} chunks, {_BATCH} a batch, {_WRITERS[size]} processes for"
             f" {_SECONDS[size]:.0f} s. A batch is refused when a document was cut again while it was embedded; the next one"
             " takes it up.",
             *[f"The first other failure: {line}" for line in said],
@@ -98,20 +99,23 @@ def run(size: Size, folder: Path) -> Report:
     )
 
 
-def _rewrite(bench: Workbench, name: str, stamp: str) -> None:
-    text = "\n\n".join(f"This is stamp {stamp} part {part} of {name}" for part in range(_PARAGRAPHS))
+def rewrite(bench: Workbench, name: str, stamp: str) -> None:
+    """Write a document whose paragraphs all carry `stamp`, so that nobody reads half of it."""
+    text = "\n\n".join(f"This is stamp {stamp} part {part} of {name}" for part in range(PARAGRAPHS))
     path = bench.write(f".{name}.{os.getpid()}", text, seconds_ago=0)
     path.replace(bench.folder / name)
 
 
-def _write(folder: str, corpus_json: str, seed: int, counts: "SynchronizedArray[int]", log: str) -> None:
-    root = Path(folder)
-    bench = Workbench(root / "corpus", Store(str(root / "home")), CorpusSettings.model_validate_json(corpus_json))
+def write_until_killed(
+    folder: str, home: str, corpus_json: str, seed: int, counts: "SynchronizedArray[int]", log: str
+) -> None:
+    """Rewrite documents in `folder` and publish them, for ever. `counts` holds batches: written, overtaken, failed."""
+    bench = Workbench(Path(folder), Store(home), CorpusSettings.model_validate_json(corpus_json))
     choose = random.Random(seed)
     for number in range(1_000_000):
-        names = [f"{one}.md" for one in choose.sample(range(_DOCUMENTS), _BATCH)]
+        names = [f"{one}.md" for one in choose.sample(range(DOCUMENTS), _BATCH)]
         for name in names:
-            _rewrite(bench, name, f"{seed}-{number}")
+            rewrite(bench, name, f"{seed}-{number}")
         kind = 0
         try:
             bench.materialize(*names)
@@ -129,14 +133,14 @@ def _write(folder: str, corpus_json: str, seed: int, counts: "SynchronizedArray[
             counts[kind] += 1
 
 
-def _mend(bench: Workbench) -> None:
+def mend(bench: Workbench) -> None:
     """What the next ingest does, undisturbed: documents that were being written while they were read are read again."""
     found = bench.scan()
     bench.materialize(*sorted({*found.pending, *(document.document for document in found.failed)}))
     bench.publish()
 
 
-def _problems(store: Store) -> list[str]:
+def problems(store: Store) -> list[str]:
     """Documents of the published version whose rows are not exactly the parts of one rewriting."""
     publication = latest_publication(store, CORPUS)
     if publication is None:
@@ -145,7 +149,7 @@ def _problems(store: Store) -> list[str]:
     rows = table.read(["document", "chunk_id", "text"], version=publication.table_version).to_pylist()
     found: dict[str, list[tuple[str, str]]] = {}
     for row in rows:
-        for stamp, part, _ in _STAMP.findall(row["text"]):
+        for stamp, part, _ in STAMP.findall(row["text"]):
             found.setdefault(row["document"], []).append((stamp, part))
     wrong = [
         document
@@ -153,15 +157,16 @@ def _problems(store: Store) -> list[str]:
         if len({stamp for stamp, _ in parts}) != 1 or sorted(part for _, part in parts) != list("0123")
     ]
     doubled = [chunk_id for chunk_id, count in Counter(row["chunk_id"] for row in rows).items() if count > 1]
-    return wrong + doubled + [str(number) for number in range(_DOCUMENTS - len(found))]
+    return wrong + doubled + [str(number) for number in range(DOCUMENTS - len(found))]
 
 
-def _differences(bench: Workbench) -> list[str]:
+def differences(bench: Workbench) -> list[str]:
+    """Documents whose published rows are not the paragraphs of their files."""
     publication = bench.published
     table = bench.store.index(CORPUS, publication.generation, dimensions=1)
     rows = table.read(["document", "text"], version=publication.table_version).to_pylist()
     texts: dict[str, set[str]] = {}
     for row in rows:
         texts.setdefault(row["document"], set()).add(row["text"])
-    names = [f"{number}.md" for number in range(_DOCUMENTS)]
+    names = [f"{number}.md" for number in range(DOCUMENTS)]
     return [name for name in names if texts.get(name) != set((bench.folder / name).read_text().split("\n\n"))]

@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.defs.partitions import add_keys, delete_keys, document_of, move_to_end, partition_key
+from rag_assets.defs.partitions import (
+    add_keys,
+    by_shard,
+    delete_keys,
+    delete_sets,
+    document_of,
+    keys_of,
+    misplaced,
+    move_to_end,
+    partition_key,
+    shard_of,
+)
 
 # A path that is valid UTF-8: no lone surrogate.
 PATHS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -51,3 +62,56 @@ def test_moved_keys_are_the_last_and_next_to_each_other():
         assert instance.get_dynamic_partitions("c_documents") == ["a", "c", "b", "d", "new"]
         delete_keys(instance, "c", ["b", "never there"])
         assert instance.get_dynamic_partitions("c_documents") == ["a", "c", "d", "new"]
+
+
+@given(PATHS, st.integers(1, 63))
+def test_with_one_shard_more_a_document_stays_or_goes_to_the_new_one(document: str, shards: int):
+    now, then = shard_of(document, shards), shard_of(document, shards + 1)
+    assert then in (now, shards) if shards > 1 else (now is None and then in (0, 1))
+
+
+def test_a_document_belongs_to_the_same_shard_everywhere_and_always():
+    assert [shard_of("guide/first steps.md", shards) for shards in (1, 2, 4, 8, 64)] == [None, 1, 2, 7, 22]
+    assert [shard_of("über/café-新宿.md", shards) for shards in (1, 2, 4, 8, 64)] == [None, 0, 0, 4, 30]
+
+
+def test_shards_are_of_about_the_same_size():
+    sizes = [len(members) for members in by_shard([f"guide/page-{number}.md" for number in range(8_000)], 8).values()]
+    assert len(sizes) == 8
+    assert 900 < min(sizes) <= max(sizes) < 1100
+
+
+def test_keys_are_added_moved_and_deleted_in_the_set_of_their_document():
+    names = [f"d{number}" for number in range(10)]
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_keys(instance, "c", names, shards=4)
+        assert keys_of(instance, "c", shards=4) == {
+            shard: set(members) for shard, members in by_shard(names, 4).items()
+        }
+        shard, members = max(by_shard(names, 4).items(), key=lambda item: len(item[1]))
+        assert len(members) > 2
+        assert move_to_end(instance, "c", members[:2], shard=shard) == (members[0], members[1])
+        assert instance.get_dynamic_partitions(f"c_documents_{shard:02}") == [*members[2:], *members[:2]]
+        delete_keys(instance, "c", [*names[:9], "never there"], shards=4)
+        assert keys_of(instance, "c", shards=4)[shard_of("d9", 4)] == {"d9"}
+
+
+def test_keys_of_another_number_of_shards_are_found_and_deleted():
+    names = [f"d{number}" for number in range(10)]
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_keys(instance, "c", names)
+        assert misplaced(instance, "c") == {}
+        assert misplaced(instance, "c", shards=4) == {None: names}
+        delete_keys(instance, "c", ["d3"], shards=4)
+        assert misplaced(instance, "c", shards=4) == {None: [name for name in names if name != "d3"]}
+        add_keys(instance, "c", names, shards=64)
+        assert delete_sets(instance, "c") == 19
+        assert delete_sets(instance, "c") == 0
+
+
+def test_keys_are_deleted_one_by_one_where_the_storage_is_another(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rag_assets.defs.partitions.SqlEventLogStorage", type(None))
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_keys(instance, "c", ["a", "b"])
+        delete_keys(instance, "c", ["a"])
+        assert instance.get_dynamic_partitions("c_documents") == ["b"]

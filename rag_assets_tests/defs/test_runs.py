@@ -73,26 +73,29 @@ def test_a_note_from_the_future_holds_nothing_up(platform: Platform):
         assert not request_is_open(instance, platform.store, platform.notes)
 
 
-def test_a_run_of_the_command_line_is_not_taken_for_dead_where_there_are_no_locks(platform: Platform):
-    """On an object store every lock is free: the sensor marked the run of a command line as failed while it worked."""
-    with platform.instance() as instance:
-        run = make_run(instance, status=dg.DagsterRunStatus.STARTED, tags={COMMAND_LINE_TAG: "true"})
-        store = Store("s3://bucket/store")
-        for holding in (False, True):
-            alive = runs_under_way(instance, store, platform.notes, holding_lock=holding)
-            assert [one.run_id for one in alive] == [run.run_id]
-
-
-def test_a_run_of_a_killed_command_line_is_marked_as_failed(platform: Platform):
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_a_run_of_a_killed_command_line_is_marked_as_failed(
+    platform: Platform, place: str, request: pytest.FixtureRequest
+):
     """After kill -9 the run stays `STARTED` in Dagster for ever; the lock of its process tells that it is dead."""
+    store = platform.store if place == "folder" else Store(request.getfixturevalue("bucket_home"))
     with platform.instance() as instance:
         run = make_run(instance, status=dg.DagsterRunStatus.STARTED, tags={COMMAND_LINE_TAG: "true"})
-        with platform.store.lock(ingest_lock("notes")):
-            assert len(runs_under_way(instance, platform.store, platform.notes)) == 1
-        assert runs_under_way(instance, platform.store, platform.notes) == []
+        with store.lock(ingest_lock("notes")):
+            assert len(runs_under_way(instance, store, platform.notes)) == 1
+        assert runs_under_way(instance, store, platform.notes) == []
         dead = instance.get_run_by_id(run.run_id)
         assert dead is not None
         assert dead.status == dg.DagsterRunStatus.FAILURE
+
+
+def test_a_request_of_the_sensor_is_seen_by_other_machines(platform: Platform, bucket_home: str):
+    with platform.instance() as instance:
+        assert not request_is_open(instance, Store(bucket_home), platform.notes)
+        note_request(Store(bucket_home), platform.notes)
+        assert request_is_open(instance, Store(bucket_home), platform.notes)
+        make_run(instance, status=dg.DagsterRunStatus.NOT_STARTED, tags={})
+        assert not request_is_open(instance, Store(bucket_home), platform.notes)
 
 
 def test_a_run_that_is_silent_for_too_long_is_marked_as_failed(platform: Platform, monkeypatch: pytest.MonkeyPatch):

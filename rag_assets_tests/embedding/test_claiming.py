@@ -8,7 +8,7 @@ import pytest
 
 from rag_assets.config import HashingEmbedding
 from rag_assets.embedding.batching import EmbeddingOutcome, embed_all
-from rag_assets.embedding.claiming import Claims
+from rag_assets.embedding.claiming import MachineClaims
 from rag_assets.embedding.hashing import HashingProvider
 from rag_assets.embedding.provider import Embedded, Kind, RequestLimits, TextRefused, Vectors
 from rag_assets.errors import ProviderError
@@ -20,9 +20,9 @@ def nothing_known(keys: Collection[str]) -> Collection[str]:
 
 def test_a_text_is_claimed_by_one_at_a_time(tmp_path: Path):
     with (
-        Claims("t", nothing_known, folder=tmp_path) as one,
-        Claims("t", nothing_known, folder=tmp_path) as other,
-        Claims("u", nothing_known, folder=tmp_path) as stranger,
+        MachineClaims("t", nothing_known, folder=tmp_path) as one,
+        MachineClaims("t", nothing_known, folder=tmp_path) as other,
+        MachineClaims("u", nothing_known, folder=tmp_path) as stranger,
     ):
         assert one.claim(["a", "b"]).mine == {"a", "b"}
         assert other.claim(["b", "c"]).mine == {"c"}
@@ -33,23 +33,23 @@ def test_a_text_is_claimed_by_one_at_a_time(tmp_path: Path):
 
 
 def test_who_ends_leaves_no_claim(tmp_path: Path):
-    with Claims("t", nothing_known, folder=tmp_path) as one:
+    with MachineClaims("t", nothing_known, folder=tmp_path) as one:
         one.claim(["a"])
-    with Claims("t", nothing_known, folder=tmp_path) as other:
+    with MachineClaims("t", nothing_known, folder=tmp_path) as other:
         assert other.claim(["a"]).mine == {"a"}
     assert list(tmp_path.glob("*.lock")) == []
 
 
 def test_claims_of_a_process_that_was_killed_are_void(tmp_path: Path):
     code = (
-        "import sys, time; from pathlib import Path; from rag_assets.embedding.claiming import Claims\n"
-        "with Claims('t', lambda keys: (), folder=Path(sys.argv[1])) as claims:\n"
+        "import sys, time; from pathlib import Path; from rag_assets.embedding.claiming import MachineClaims\n"
+        "with MachineClaims('t', lambda keys: (), folder=Path(sys.argv[1])) as claims:\n"
         "    claims.claim(['a']); print('claimed', flush=True); time.sleep(600)"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "claimed\n"
-    with Claims("t", nothing_known, folder=tmp_path) as claims:
+    with MachineClaims("t", nothing_known, folder=tmp_path) as claims:
         assert claims.claim(["a"]).mine == set()
         holder.kill()
         holder.communicate()
@@ -62,9 +62,9 @@ def test_what_another_has_finished_is_known(tmp_path: Path):
     def known(keys: Collection[str]) -> Collection[str]:
         return done & set(keys)
 
-    with Claims("t", known, folder=tmp_path) as one:
+    with MachineClaims("t", known, folder=tmp_path) as one:
         assert one.claim(["z"]).known == set()
-        with Claims("t", known, folder=tmp_path) as other:
+        with MachineClaims("t", known, folder=tmp_path) as other:
             other.claim(["a"])
         claimed = one.claim(["a", "b"])
         assert (set(claimed.mine), set(claimed.known)) == ({"b"}, {"a"})
@@ -74,7 +74,7 @@ def test_alone_nobody_is_asked_what_is_known(tmp_path: Path):
     def known(keys: Collection[str]) -> Collection[str]:
         raise AssertionError(keys)
 
-    with Claims("t", known, folder=tmp_path) as claims:
+    with MachineClaims("t", known, folder=tmp_path) as claims:
         assert claims.claim(["a", "b"]).mine == {"a", "b"}
 
 
@@ -82,13 +82,13 @@ def test_alone_nobody_is_asked_what_is_known(tmp_path: Path):
 def test_where_nothing_can_be_shared_everything_is_ours(tmp_path: Path, kind: str):
     folder = tmp_path
     if kind == "damaged":
-        with Claims("t", nothing_known, folder=folder):
+        with MachineClaims("t", nothing_known, folder=folder):
             pass
         next(folder.glob("*.sqlite")).write_text("no database" * 500)
     else:
         folder = tmp_path / "file"
         folder.write_text("")
-    with Claims("t", nothing_known, folder=folder) as claims:
+    with MachineClaims("t", nothing_known, folder=folder) as claims:
         assert claims.claim(["a"]).mine == {"a"}
         claims.release(["a"])
 
@@ -122,7 +122,7 @@ class Sending(HashingProvider):
 
 
 def work(shared: Shared, provider: HashingProvider, texts: dict[str, str], folder: Path) -> EmbeddingOutcome:
-    with Claims("t", shared.known, folder=folder) as claims:
+    with MachineClaims("t", shared.known, folder=folder) as claims:
         missing = {key: text for key, text in texts.items() if key not in shared.kept}
         return embed_all(missing, provider, keep=shared.keep, claims=claims)
 
@@ -147,7 +147,7 @@ def test_two_that_embed_the_same_texts_at_once_send_each_once(tmp_path: Path):
 def test_what_another_claimed_and_did_not_finish_is_sent_in_the_end(tmp_path: Path):
     shared = Shared()
     texts = {f"k{number}": f"text {number}" for number in range(12)}
-    with Claims("t", shared.known, folder=tmp_path) as other:
+    with MachineClaims("t", shared.known, folder=tmp_path) as other:
         other.claim(list(texts)[:6])
         done = threading.Thread(target=work, args=(shared, Sending(shared), texts, tmp_path))
         done.start()
@@ -173,5 +173,5 @@ def test_a_refused_text_and_a_failure_leave_no_claim(tmp_path: Path):
     shared = Shared()
     with pytest.raises(ProviderError):
         work(shared, Refusing(shared), {"good": "good", "bad": "bad", "down": "down"}, tmp_path)
-    with Claims("t", nothing_known, folder=tmp_path) as claims:
+    with MachineClaims("t", nothing_known, folder=tmp_path) as claims:
         assert claims.claim(["good", "bad", "down"]).mine == {"good", "bad", "down"}

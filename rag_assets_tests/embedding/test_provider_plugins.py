@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from rag_assets.answering.generator import Generated
 from rag_assets.answering.generators import make_generator
-from rag_assets.config import ChunkingSettings, CorpusSettings, EmbeddingSettings, PluginProvider, load_settings
+from rag_assets.config import ChunkingSettings, CorpusSettings, EmbeddingSettings, PluginEmbedding, load_settings
 from rag_assets.embedding.hashing import hashed_bags
 from rag_assets.embedding.providers import embedding_identity, make_provider
 from rag_assets.errors import ConfigError, ProviderError, QuestionError
@@ -85,8 +85,8 @@ def bench(tmp_path: Path, house: str) -> Workbench:
     return bench
 
 
-def house_at(url: str, **keys: object) -> PluginProvider:
-    return PluginProvider.model_validate({"provider": "house", "url": url, **keys})
+def house_at(url: str, **keys: object) -> PluginEmbedding:
+    return PluginEmbedding.model_validate({"provider": "house", "url": url, **keys})
 
 
 def load(folder: Path, **keys: Any) -> CorpusSettings:
@@ -217,7 +217,7 @@ def test_a_plugin_cannot_take_a_name_of_ours(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_index_whose_plugin_is_gone_or_has_changed_says_so(monkeypatch: pytest.MonkeyPatch, house: str):
-    old = PluginProvider.model_validate({"provider": "house", "address": house})
+    old = PluginEmbedding.model_validate({"provider": "house", "address": house})
     with pytest.raises(ProviderError, match=r"keys \['address'\] do not fit its version: url: Field required; install"):
         make_provider(old)
     install(monkeypatch)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import lance
+import pytest
 
 from rag_assets.health.documents import clocks, error_rates, explained_files, set_aside, withheld_deletions
 from rag_assets.health.verdicts import Verdict
+from rag_assets.reading.sources.folder import FolderSource
 from rag_assets_tests.workbench import Workbench, set_age
 
 Look = Callable[..., Verdict]
@@ -30,6 +32,16 @@ def test_deletions_are_withheld_when_the_source_is_empty(bench: Workbench, look:
         path.unlink()
     assert "the source lists no document, and 3 are known" in look(withheld_deletions).summary
     assert not look(withheld_deletions).passed
+
+
+def test_no_file_is_read_to_tell_whether_deletions_are_withheld(
+    bench: Workbench, look: Look, monkeypatch: pytest.MonkeyPatch
+):
+    """Every run ends with this check, and read all files that had changed and waited for their own run."""
+    bench.write("a.md", "cherries")
+    monkeypatch.setattr(FolderSource, "read", lambda _, document: pytest.fail(f"{document} was read"))
+    assert look(withheld_deletions).summary == "3 files are listed, and 0 gone."
+    assert look(set_aside).summary == "3 documents, none of which is set aside."
 
 
 def test_a_file_is_explained_while_its_turn_may_come(bench: Workbench, look: Look):

@@ -8,5 +8,5 @@ from rag_assets_tests.workbench import Workbench, make_workbench
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Workbench:
-    return make_workbench(tmp_path)
+def bench(tmp_path: Path, home: str) -> Workbench:
+    return make_workbench(tmp_path, home)

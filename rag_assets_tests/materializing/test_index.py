@@ -220,7 +220,7 @@ def test_a_document_that_was_read_again_after_its_rows_were_written_is_not_taken
     bench.embed("a.md")
 
     def somebody_reads_it_again(*arguments: Any, **keywords: Any) -> None:
-        monkeypatch.undo()
+        monkeypatch.setattr("rag_assets.materializing.index.change", change)
         bench.write("a.md", "Newest.")
         bench.read("a.md")
         change(*arguments, **keywords)

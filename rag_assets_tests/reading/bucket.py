@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from urllib.parse import quote
 import httpx2
 
 PAGE = 20
-"""How many objects the server lists at a time; S3 lists 1,000."""
+"""How many objects the server lists at a time in the tests of sources; S3 lists 1,000."""
 
 # moto looks at who asks, and does not verify the signature.
 _SIGNED = {
@@ -25,14 +26,20 @@ _SIGNED = {
 
 
 class S3Server:
-    """`with S3Server() as server:` serves `server.url` until the block ends."""
+    """`with S3Server() as server:` serves `server.url` until the block ends. It lists `page` objects at a time, and with
+    `conditions=False` takes every put, as some stores do."""
+
+    def __init__(self, *, page: int = PAGE, conditions: bool = True) -> None:
+        self._page = page
+        self._conditions = conditions
 
     def __enter__(self) -> Self:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGE)}
+        command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("moto_server.py")), str(port)]
+        command += [] if self._conditions else ["ignore-conditions"]
+        environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(self._page)}
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.url = f"http://127.0.0.1:{port}"
         self._client = httpx2.Client(base_url=self.url, headers=_SIGNED, trust_env=False)
@@ -51,6 +58,18 @@ class S3Server:
         self._client.close()
         self._process.terminate()
         self._process.wait(10)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to use the server, and nothing else of the machine."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "someone",
+            "AWS_SECRET_ACCESS_KEY": "knows",
+            "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
 
     def bucket(self, name: str) -> "Bucket":
         """A new and empty bucket."""

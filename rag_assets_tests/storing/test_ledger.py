@@ -1,6 +1,5 @@
 import threading
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -8,14 +7,22 @@ import pytest
 
 from rag_assets.errors import DocumentError
 from rag_assets.records import DOCUMENTS
-from rag_assets.storing.ledger import KnownDocument, change, failure, known_documents
+from rag_assets.storing.ledger import (
+    KnownDocument,
+    change,
+    failure,
+    known_documents,
+    set_aside_documents,
+    set_aside_in,
+    standings,
+)
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import Table
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Table:
-    return Store(str(tmp_path)).documents("notes")
+def ledger(home: str) -> Table:
+    return Store(home).documents("notes")
 
 
 def put(ledger: Table, *documents: dict[str, Any]) -> None:
@@ -103,3 +110,18 @@ def test_failures_are_counted_on_the_same_content_and_start_again_on_another():
     assert (columns["reason"], columns["retryable"]) == ("the provider refused it", True)
     assert failure(before, "embed", error, same_content=False)["attempts"] == 1
     assert failure(None, "embed", error, same_content=True)["attempts"] == 1
+
+
+def test_how_far_documents_are_is_part_of_what_is_known_of_them(ledger: Table):
+    assert (standings(ledger), set_aside_in(ledger)) == ({}, [])
+    put(
+        ledger,
+        {"document": "b.md", "status": "failed", "reason": "no"},
+        {"document": "a.md", "status": "failed"},
+        {"document": "c.md", "status": "indexed", "generation": "g1", "chunks": 7},
+    )
+    known = known_documents(ledger)
+    assert standings(ledger) == {name: (one.status, one.generation, one.chunks) for name, one in known.items()}
+    assert standings(ledger)["c.md"] == ("indexed", "g1", 7)
+    assert [one.document for one in set_aside_in(ledger)] == ["a.md", "b.md"]
+    assert set_aside_in(ledger) == set_aside_documents(known)

@@ -47,15 +47,15 @@ def test_maintenance_of_what_is_in_order_changes_nothing_that_readers_see(bench:
 @pytest.mark.usefixtures("at_once")
 def test_many_edits_leave_room_behind_that_maintenance_gives_back(bench: Workbench):
     bench.configure(retention=RetentionSettings(versions=2))
-    for number in range(12):
+    for number in range(8):
         bench.write("a.md", f"apples {number} " + "red " * 50)
         bench.ingest()
     report = look_after(bench)
     assert report.bytes_after < report.bytes_before / 2
     assert bench.store.documents(CORPUS).open().versions()[:-1] == []
-    assert find_kept(bench.store, CORPUS, 11).version == 11
+    assert find_kept(bench.store, CORPUS, 7).version == 7
     rollback(bench.store, CORPUS)
-    assert "apples 10" in bench.texts("apples")[0]
+    assert "apples 6" in bench.texts("apples")[0]
 
 
 @pytest.mark.usefixtures("at_once")
@@ -169,7 +169,7 @@ def test_a_table_in_which_somebody_tagged_a_version_is_theirs_to_delete(bench: W
     assert old.exists()
 
 
-def test_a_reader_in_a_loop_meets_no_error_while_maintenance_runs(bench: Workbench):
+def test_a_reader_in_a_loop_meets_no_error_while_maintenance_runs(bench: Workbench, home: str):
     bench.configure(retention=RetentionSettings(versions=1))
     bench.write("a.md", "apples 0")
     bench.ingest()
@@ -187,7 +187,7 @@ def test_a_reader_in_a_loop_meets_no_error_while_maintenance_runs(bench: Workben
 
     reader = threading.Thread(target=read)
     reader.start()
-    for number in range(1, 8):
+    for number in range(1, 4 if "://" in home else 8):
         bench.write("a.md", f"apples {number}")
         bench.ingest()
         look_after(bench)

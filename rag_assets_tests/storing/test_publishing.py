@@ -1,5 +1,9 @@
+import contextlib
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +15,16 @@ from rag_assets.materializing.index import remove_documents
 from rag_assets.records import DOCUMENTS, PUBLICATIONS
 from rag_assets.storing import publishing
 from rag_assets.storing.ledger import change
-from rag_assets.storing.publishing import embedding_for, latest_publication, publication_is_due, publish
+from rag_assets.storing.publishing import (
+    Publication,
+    embedding_for,
+    latest_publication,
+    publication_is_due,
+    publications,
+    publish,
+    rollback,
+)
+from rag_assets.storing.retention import hold, tagged_publications
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import Table
 from rag_assets_tests.workbench import CORPUS, Workbench
@@ -322,11 +335,11 @@ def test_a_publisher_that_died_between_the_tag_and_the_pointer_is_followed_by_th
     bench.write("a.md", "green apples")
     bench.update()
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Table, "append", die)
+        patch.setattr(Table, "append_next", die)
         with pytest.raises(KeyboardInterrupt):
             bench.publish()
     assert "published-0000000002" in index_of(bench).open().tags.list()
@@ -350,6 +363,147 @@ def test_two_publishers_at_once_make_one_publication(bench: Workbench):
     for thread in threads:
         thread.join()
     assert bench.store.publications(CORPUS).read(["version"])["version"].to_pylist() == [1]
+
+
+class Unlocked(Store):
+    """A store whose locks were lost: in an object store, by who was silent for too long."""
+
+    @contextlib.contextmanager
+    def lock(self, name: str, *, timeout_seconds: float = -1) -> Iterator[None]:
+        yield
+
+
+@pytest.fixture
+def unlocked(bench: Workbench) -> Workbench:
+    """Red apples are published, and green ones are indexed."""
+    bench.store = Unlocked(bench.store.home)
+    bench.write("a.md", "red apples")
+    bench.ingest()
+    bench.write("a.md", "green apples")
+    bench.update()
+    return bench
+
+
+def held(bench: Workbench) -> dict[int, int]:
+    """Which version of the index table is held for which publication."""
+    return {version: place for version, (place, _) in tagged_publications(index_of(bench)).items()}
+
+
+def pointers(bench: Workbench) -> dict[int, int]:
+    """Which version of the index table each publication names. None has the number of another."""
+    found = publications(bench.store, CORPUS)
+    assert len({one.version for one in found}) == len(found)
+    return {one.version: one.table_version for one in found}
+
+
+def test_a_publisher_that_was_overtaken_with_the_same_rows_publishes_nothing(unlocked: Workbench):
+    def overtake(*_: Publication) -> None:
+        if unlocked.published.version == 1:
+            unlocked.publish()
+
+    report = publish(unlocked.store, unlocked.corpus, run_id="slow", approve=overtake)
+    assert (report.moved, report.published) == (False, unlocked.published)
+    assert (unlocked.published.version, unlocked.published.run_id) == (2, "run")
+    assert held(unlocked) == pointers(unlocked)
+
+
+def test_a_publisher_that_was_overtaken_never_takes_readers_back_to_older_rows(unlocked: Workbench):
+    """And the tag of the number belongs to who won it: the slow one had held its own rows under that number."""
+
+    def overtake(*_: Publication) -> None:
+        if unlocked.published.version == 1:
+            unlocked.write("a.md", "blue apples")
+            unlocked.ingest()
+
+    publish(unlocked.store, unlocked.corpus, run_id="slow", approve=overtake)
+    assert unlocked.texts("apples") == ["blue apples"]
+    assert unlocked.published.run_id == "run"
+    assert held(unlocked) == pointers(unlocked)
+
+
+def test_who_was_overtaken_by_another_generation_leaves_no_tag_behind(unlocked: Workbench):
+    """A new generation is configured on another machine, built and published while this one still asks."""
+
+    def overtake(*_: Publication) -> None:
+        if unlocked.published.version == 1:
+            other = replace(unlocked)
+            other.configure(embedding=OTHER_MODEL)
+            other.ingest()
+
+    first = unlocked.published.table_version
+    publish(unlocked.store, unlocked.corpus, run_id="slow", approve=overtake)
+    assert len(pointers(unlocked)) == len(publications(unlocked.store, CORPUS)) > 1
+    assert 2 not in held(unlocked)
+    assert held(unlocked)[1] == first
+
+
+def test_publishers_without_a_lock_make_one_publication_of_one_change(unlocked: Workbench):
+    seen: list[tuple[int, int]] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            published = unlocked.published
+            seen.append((published.version, published.table_version))
+
+    reader = threading.Thread(target=watch)
+    reader.start()
+    for number in range(2):
+        unlocked.write("a.md", f"apples {number}")
+        unlocked.update()
+        start = threading.Barrier(3)
+        threads = [
+            threading.Thread(target=lambda: (start.wait(), unlocked.publish()))  # noqa: B023 - all end in this round
+            for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    ended.set()
+    reader.join()
+    assert sorted(pointers(unlocked)) == [1, 2, 3]
+    assert held(unlocked) == pointers(unlocked)
+    assert seen == sorted(seen)
+    assert unlocked.texts("apples") == ["apples 1"]
+
+
+def test_a_person_who_rolls_back_while_a_run_publishes_is_obeyed(unlocked: Workbench):
+    unlocked.publish()
+    unlocked.write("a.md", "blue apples")
+    unlocked.update()
+
+    def roll_back(*_: Publication) -> None:
+        if not unlocked.published.is_rollback:
+            rollback(unlocked.store, CORPUS, 1)
+
+    report = publish(unlocked.store, unlocked.corpus, run_id="slow", resume=False, approve=roll_back)
+    assert report.moved is False
+    assert "a person rolled back; readers keep version 3" in str(report.waiting)
+    assert unlocked.texts("apples") == ["red apples"]
+    assert held(unlocked) == pointers(unlocked)
+
+
+def test_a_rollback_that_was_overtaken_is_done_all_the_same(unlocked: Workbench, monkeypatch: pytest.MonkeyPatch):
+    def hold_and_overtake(*arguments: Any) -> None:
+        monkeypatch.setattr(publishing, "hold", hold)
+        hold(*arguments)
+        unlocked.publish()
+
+    unlocked.publish()
+    unlocked.write("a.md", "blue apples")
+    unlocked.update()
+    monkeypatch.setattr(publishing, "hold", hold_and_overtake)
+    assert rollback(unlocked.store, CORPUS, 1).version == 4
+    assert unlocked.texts("apples") == ["red apples"]
+    assert held(unlocked) == pointers(unlocked)
+
+
+def test_who_is_overtaken_again_and_again_gives_up_and_says_so(unlocked: Workbench, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Table, "append_next", lambda *_, **__: False)
+    with pytest.raises(StoreError, match=r"another process published version 2 first, 8 times; run it again"):
+        unlocked.publish()
+    assert unlocked.published.version == 1
 
 
 def test_the_pointer_is_the_highest_version_in_whatever_order_rows_lie(bench: Workbench):

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,8 +9,8 @@ from rag_assets.storing.tables import Table
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    return Table(str(tmp_path / "index_1.lance"), index_schema(2), lock=tmp_path / "lock")
+def table(home: str) -> Table:
+    return Table(f"{home}/index_1.lance", index_schema(2))
 
 
 def put(table: Table, document: str, *texts: str) -> None:

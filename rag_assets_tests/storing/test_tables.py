@@ -1,3 +1,4 @@
+import itertools
 import multiprocessing
 import os
 import signal
@@ -9,15 +10,20 @@ import unicodedata
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import lance.fragment
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import StoreError
+from rag_assets.storing import objects
 from rag_assets.storing.tables import Table, fragment_size, sql_literal
+from rag_assets_tests.homes import delete_below, files_below, for_all
+from rag_assets_tests.reading.bucket import S3Server
 
+COUNTED = pa.schema([pa.field("number", pa.int64(), nullable=False), ("who", pa.string())])
 SCHEMA = pa.schema([pa.field("document", pa.string(), nullable=False), ("text", pa.string())])
 
 HOSTILE_NAMES = [
@@ -40,8 +46,9 @@ HOSTILE_NAMES = [
 ]
 
 
-def table_at(folder: Path) -> Table:
-    return Table(str(folder / "t.lance"), SCHEMA, lock=folder / "t.lock")
+def table_at(home: str) -> Table:
+    """In a bucket without the lock that processes of one machine share: its writers are on several."""
+    return Table(f"{home}/t.lance", SCHEMA, lock=None if "://" in home else Path(home) / "t.lock")
 
 
 def rows(document: str, *texts: str) -> pa.Table:
@@ -53,13 +60,13 @@ def texts_of(table: Table, document: str) -> list[str]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    return table_at(tmp_path)
+def table(home: str) -> Table:
+    return table_at(home)
 
 
-def test_a_table_is_scanned_some_rows_at_a_time(table: Table, tmp_path: Path):
+def test_a_table_is_scanned_some_rows_at_a_time(table: Table, home: str):
     assert list(table.scan(["text"], rows=2)) == []
-    assert not (tmp_path / "t.lance").exists()
+    assert files_below(home) == []
     version = table.replace(["a.md"], rows("a.md", "one", "two", "three"))
     table.replace(["b.md"], rows("b.md", "four"))
     assert [part["text"].to_pylist() for part in table.scan(["text"], where="document = 'a.md'", rows=2)] == [
@@ -69,12 +76,12 @@ def test_a_table_is_scanned_some_rows_at_a_time(table: Table, tmp_path: Path):
     assert sum(part.num_rows for part in table.scan(["text"], version=version, rows=2)) == 3
 
 
-def test_a_missing_table_reads_as_empty_and_is_not_made_by_reading(table: Table, tmp_path: Path):
+def test_a_missing_table_reads_as_empty_and_is_not_made_by_reading(table: Table, home: str):
     assert table.exists() is False
     assert table.read().num_rows == 0
     assert table.read(["text"]).column_names == ["text"]
     assert table.read_where_in("document", ["a"]).num_rows == 0
-    assert list(tmp_path.iterdir()) == []
+    assert files_below(home) == []
 
 
 def test_new_rows_are_the_only_rows_of_their_documents(table: Table):
@@ -91,6 +98,26 @@ def test_many_documents_are_replaced_in_one_commit(table: Table):
     second = table.replace(names, batch.set_column(1, "text", pa.array(["new"] * len(names))))
     assert second == first + 1
     assert table.read(["text"])["text"].value_counts().to_pylist() == [{"values": "new", "counts": 10_001}]
+
+
+def test_a_fragment_is_asked_for_its_own_rows_only(table: Table, monkeypatch: pytest.MonkeyPatch):
+    """Each of a hundred fragments read the names of all thousand documents that were replaced: 1.1 s in place of 0.1."""
+    names = [f"a document with a long name {number}.md" for number in range(40)]
+    for start in range(0, 40, 10):
+        table.append(pa.concat_tables([rows(name, "old") for name in names[start : start + 10]]))
+    asked: list[str] = []
+    delete = lance.fragment.LanceFragment.delete
+
+    def noting(fragment: lance.fragment.LanceFragment, where: str) -> Any:
+        asked.append(where)
+        return delete(fragment, where)
+
+    monkeypatch.setattr(lance.fragment.LanceFragment, "delete", noting)
+    table.replace(names[::2], pa.concat_tables([rows(name, "new") for name in names[::2]]))
+    assert len(asked) == 4
+    assert all(names[0] not in where for where in asked)
+    found = dict(zip(*(table.read()[column].to_pylist() for column in ("document", "text")), strict=True))
+    assert found == {name: "new" if number % 2 == 0 else "old" for number, name in enumerate(names)}
 
 
 def test_a_document_that_empties_leaves_no_row(table: Table):
@@ -116,52 +143,53 @@ def test_a_hostile_name_is_replaced_and_its_neighbours_are_not(table: Table, nam
     assert set(others["text"].to_pylist()) == {"old"}
 
 
-@settings(deadline=None, max_examples=25)
-@given(
-    names=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), unique=True, min_size=2, max_size=4)
-)
-def test_any_name_is_a_key(tmp_path_factory: pytest.TempPathFactory, names: list[str]):
-    table = table_at(tmp_path_factory.mktemp("any"))
-    table.replace(names, pa.concat_tables([rows(name, "old") for name in names]))
-    table.replace(names[:1], rows(names[0], "new"))
-    assert dict(zip(*table.read().to_pydict().values(), strict=True)) == dict.fromkeys(names, "old") | {names[0]: "new"}
+def test_any_name_is_a_key(home: str):
+    numbers = itertools.count()
+    text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+    @for_all(home, examples=25, names=st.lists(text, unique=True, min_size=2, max_size=4))
+    def check(names: list[str]) -> None:
+        table = Table(f"{home}/{next(numbers)}.lance", SCHEMA)
+        table.replace(names, pa.concat_tables([rows(name, "old") for name in names]))
+        table.replace(names[:1], rows(names[0], "new"))
+        found = dict(zip(*table.read().to_pydict().values(), strict=True))
+        assert found == dict.fromkeys(names, "old") | {names[0]: "new"}
+
+    check()
 
 
 def test_a_quote_in_a_literal_is_doubled():
     assert sql_literal("it's") == "'it''s'"
 
 
-@settings(deadline=None, max_examples=15)
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.lists(st.sampled_from("abcd"), unique=True, min_size=1), st.integers(0, 3)),
-            st.sampled_from(["compact", "index"]),
-        ),
-        max_size=10,
+def test_whatever_was_done_before_a_document_has_the_rows_it_was_given_last(home: str):
+    numbers = itertools.count()
+    replacement = st.tuples(st.lists(st.sampled_from("abcd"), unique=True, min_size=1), st.integers(0, 3))
+
+    @for_all(
+        home, examples=15, steps=st.lists(st.one_of(replacement, st.sampled_from(["compact", "index"])), max_size=10)
     )
-)
-def test_whatever_was_done_before_a_document_has_the_rows_it_was_given_last(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[list[str], int] | str]
-):
-    table = table_at(tmp_path_factory.mktemp("model"))
-    expected: dict[str, list[str]] = {}
-    for number, step in enumerate(steps):
-        if step == "compact":
-            table.compact(more_than_fragments=1)
-            table.clean_up(keep_versions_for=timedelta(0))
-        elif step == "index":
-            if table.open().count_rows():
-                table.open().create_scalar_index("document", "BTREE", replace=True)
-        else:
-            assert isinstance(step, tuple)
-            names, count = step
-            texts = [f"{number}.{row}" for row in range(count)]
-            table.replace(names, pa.concat_tables([rows(name, *texts) for name in names]))
-            expected |= dict.fromkeys(names, texts)
-    for name, texts in expected.items():
-        assert texts_of(table, name) == texts
-    assert table.read().num_rows == sum(map(len, expected.values()))
+    def check(steps: list[tuple[list[str], int] | str]) -> None:
+        table = Table(f"{home}/{next(numbers)}.lance", SCHEMA)
+        expected: dict[str, list[str]] = {}
+        for number, step in enumerate(steps):
+            if step == "compact":
+                table.compact(more_than_fragments=1)
+                table.clean_up(keep_versions_for=timedelta(0))
+            elif step == "index":
+                if table.open().count_rows():
+                    table.open().create_scalar_index("document", "BTREE", replace=True)
+            else:
+                assert isinstance(step, tuple)
+                names, count = step
+                texts = [f"{number}.{row}" for row in range(count)]
+                table.replace(names, pa.concat_tables([rows(name, *texts) for name in names]))
+                expected |= dict.fromkeys(names, texts)
+        for name, texts in expected.items():
+            assert texts_of(table, name) == texts
+        assert table.read().num_rows == sum(map(len, expected.values()))
+
+    check()
 
 
 def test_a_reader_sees_the_old_rows_or_the_new_of_every_document_and_never_half(table: Table):
@@ -192,23 +220,23 @@ def test_a_reader_sees_the_old_rows_or_the_new_of_every_document_and_never_half(
 # Several processes.
 
 
-def write_own_documents(folder: Path, writer: int) -> None:
+def write_own_documents(home: str, writer: int) -> None:
     for number in range(4):
         name = f"{writer}-{number}"
-        table_at(folder).replace(
+        table_at(home).replace(
             [name, f"{writer}-again"], pa.concat_tables([rows(name, "x", "y"), rows(f"{writer}-again", "z")])
         )
 
 
-def write_shared_documents(folder: Path, writer: int) -> None:
+def write_shared_documents(home: str, writer: int) -> None:
     for number in range(4):
         texts = [f"{writer}.{number}"] * (writer + 1)
-        table_at(folder).replace(["a", "b"], pa.concat_tables([rows("a", *texts), rows("b", *texts)]))
+        table_at(home).replace(["a", "b"], pa.concat_tables([rows("a", *texts), rows("b", *texts)]))
 
 
-def in_processes(work: Callable[[Path, int], None], folder: Path, processes: int = 3) -> None:
+def in_processes(work: Callable[[str, int], None], home: str, processes: int = 3) -> None:
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=work, args=(folder, number)) for number in range(processes)]
+    workers = [context.Process(target=work, args=(home, number)) for number in range(processes)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -216,16 +244,16 @@ def in_processes(work: Callable[[Path, int], None], folder: Path, processes: int
     assert [worker.exitcode for worker in workers] == [0] * processes
 
 
-def test_writers_of_other_documents_lose_nothing_and_double_nothing(table: Table, tmp_path: Path):
-    in_processes(write_own_documents, tmp_path)
+def test_writers_of_other_documents_lose_nothing_and_double_nothing(table: Table, home: str):
+    in_processes(write_own_documents, home)
     expected = {f"{writer}-{number}": ["x", "y"] for writer in range(3) for number in range(4)}
     expected |= {f"{writer}-again": ["z"] for writer in range(3)}
     assert {name: texts_of(table, name) for name in expected} == expected
     assert table.read().num_rows == 27
 
 
-def test_of_writers_of_the_same_new_documents_one_wins_whole(table: Table, tmp_path: Path):
-    in_processes(write_shared_documents, tmp_path)
+def test_of_writers_of_the_same_new_documents_one_wins_whole(table: Table, home: str):
+    in_processes(write_shared_documents, home)
     found = table.read().to_pydict()
     winner = set(found["text"])
     assert len(winner) == 1
@@ -233,20 +261,23 @@ def test_of_writers_of_the_same_new_documents_one_wins_whole(table: Table, tmp_p
     assert sorted(found["document"]) == ["a"] * rows_each + ["b"] * rows_each
 
 
-def write_until_killed(folder: Path) -> None:
-    table = table_at(folder)
+def write_until_killed(home: str, working: Path) -> None:
+    table = table_at(home)
     for number in range(1_000_000):
         texts = [str(number)] * (3 if number % 2 else 5)
         table.replace(["a", "b"], pa.concat_tables([rows("a", *texts), rows("b", *texts)]))
-        (folder / "working").touch()
+        working.touch()
 
 
-def test_a_writer_that_is_killed_leaves_old_rows_or_new_ones_and_blocks_nobody(table: Table, tmp_path: Path):
+def test_a_writer_that_is_killed_leaves_old_rows_or_new_ones_and_blocks_nobody(table: Table, home: str, tmp_path: Path):
+    working = tmp_path / "working"
     for kill in range(3):
-        (tmp_path / "working").unlink(missing_ok=True)
-        command = f"from pathlib import Path; from {__name__} import *; write_until_killed(Path({str(tmp_path)!r}))"
+        working.unlink(missing_ok=True)
+        command = (
+            f"from pathlib import Path; from {__name__} import *; write_until_killed({home!r}, Path({str(working)!r}))"
+        )
         with subprocess.Popen([sys.executable, "-c", command]) as writer:
-            while not (tmp_path / "working").exists():
+            while not working.exists():
                 assert writer.poll() is None
                 time.sleep(0.01)
             time.sleep(0.05 + 0.013 * kill)
@@ -278,9 +309,9 @@ def test_two_who_rewrite_the_same_rows_at_once_both_keep_their_change(table: Tab
     assert sorted(texts_of(table, "a")[0]) == ["x"] * 5 + ["y"] * 5 + ["z"] * 5
 
 
-def test_without_a_lock_a_rewrite_that_lost_the_race_reads_again(tmp_path: Path):
-    """On an object store there is no lock; the commit notices."""
-    table = Table(str(tmp_path / "t.lance"), SCHEMA)
+def test_without_a_lock_a_rewrite_that_lost_the_race_reads_again(home: str):
+    """Writers on several machines do not wait for each other; the commit notices."""
+    table = Table(f"{home}/t.lance", SCHEMA)
     table.replace(["a"], rows("a", "one"))
     attempts = []
 
@@ -296,6 +327,91 @@ def test_without_a_lock_a_rewrite_that_lost_the_race_reads_again(tmp_path: Path)
     assert texts_of(table, "a") == ["two and mine"]
 
 
+class TestAppendNext:
+    """Rows that are counted, by writers on several machines: they share no lock."""
+
+    def test_a_row_is_added_where_the_greatest_number_is_the_one_that_was_seen(self, home: str):
+        table = counted_at(home)
+        assert table.append_next(counted(1, "a"), column="number", greatest=0)
+        assert table.append_next(counted(2, "b"), column="number", greatest=1)
+        version = table.open().version
+        for seen in (0, 1, 3):
+            assert not table.append_next(counted(seen + 1, "late"), column="number", greatest=seen)
+        assert table.open().version == version
+        assert sorted(table.read().to_pylist(), key=lambda row: row["number"]) == [
+            {"number": 1, "who": "a"},
+            {"number": 2, "who": "b"},
+        ]
+
+    @pytest.mark.parametrize("seen", [0, 2])
+    def test_of_two_who_saw_the_same_one_adds(self, home: str, monkeypatch: pytest.MonkeyPatch, seen: int):
+        """The other one commits in the moment in which the first has looked and not committed."""
+        table = counted_at(home)
+        for number in range(1, seen + 1):
+            table.append_next(counted(number, "before"), column="number", greatest=number - 1)
+        faster = counted(seen + 1, "faster")
+        in_between(monkeypatch, lambda: counted_at(home).append_next(faster, column="number", greatest=seen))
+        assert not table.append_next(counted(seen + 1, "slower"), column="number", greatest=seen)
+        found = table.read().to_pydict()
+        assert sorted(found["number"]) == list(range(1, seen + 2))
+        assert found["who"].count("faster") == 1
+
+    def test_rows_that_are_merged_meanwhile_are_neither_lost_nor_doubled(
+        self, home: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        table = counted_at(home)
+        for number in range(1, 5):
+            table.append_next(counted(number, "before"), column="number", greatest=number - 1)
+        in_between(monkeypatch, lambda: counted_at(home).compact(more_than_fragments=1))
+        added = table.append_next(counted(5, "mine"), column="number", greatest=4)
+        assert added or table.append_next(counted(5, "mine"), column="number", greatest=4)
+        assert sorted(table.read()["number"].to_pylist()) == [1, 2, 3, 4, 5]
+
+    def test_threads_that_count_on_never_count_one_number_twice(self, home: str):
+        threads = [threading.Thread(target=count_on, args=(home, number)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(counted_at(home).read()["number"].to_pylist()) == list(range(1, 10))
+
+    def test_processes_that_count_on_never_count_one_number_twice(self, home: str):
+        in_processes(count_on, home)
+        found = counted_at(home).read().to_pydict()
+        assert sorted(found["number"]) == list(range(1, 10))
+        assert sorted(found["who"]) == ["0"] * 3 + ["1"] * 3 + ["2"] * 3
+
+
+def counted_at(home: str) -> Table:
+    return Table(f"{home}/counted.lance", COUNTED)
+
+
+def counted(number: int, who: str) -> pa.Table:
+    return pa.table({"number": [number], "who": [who]}, schema=COUNTED)
+
+
+def count_on(home: str, writer: int) -> None:
+    """Add three rows with the next numbers, and merge what lies there now and then."""
+    table, added = counted_at(home), 0
+    while added < 3:
+        seen = max(table.read(["number"])["number"].to_pylist(), default=0)
+        added += table.append_next(counted(seen + 1, str(writer)), column="number", greatest=seen)
+        table.compact(more_than_fragments=4)
+
+
+def in_between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let `act` happen once, between the next look at a table and the commit that follows."""
+    write = lance.fragment.write_fragments
+
+    def write_and_act(*arguments: Any, **options: Any) -> Any:
+        written = write(*arguments, **options)
+        monkeypatch.setattr(lance.fragment, "write_fragments", write)
+        act()
+        return written
+
+    monkeypatch.setattr(lance.fragment, "write_fragments", write_and_act)
+
+
 def test_documents_that_are_not_there_are_not_rewritten(table: Table):
     version = table.replace(["a"], rows("a", "1"))
     assert table.rewrite(["b"], lambda old: old) == version
@@ -303,21 +419,21 @@ def test_documents_that_are_not_there_are_not_rewritten(table: Table):
 
 
 @pytest.mark.parametrize("attempt", range(8))
-def test_a_table_that_many_make_at_once_keeps_what_the_first_appended(tmp_path: Path, attempt: int):
+def test_a_table_that_many_make_at_once_keeps_what_the_first_appended(home: str, attempt: int):
     """Of those who found no table and made one, the last overwrote what the first had appended meanwhile (28 of 40 times
     with six): the vectors of two corpora that were ingested for the first time at once would have been lost like that."""
     start = threading.Barrier(6)
 
     def append(number: int) -> None:
         start.wait()
-        table_at(tmp_path).append(rows("a", str(number)))
+        table_at(home).append(rows("a", str(number)))
 
     threads = [threading.Thread(target=append, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert texts_of(table_at(tmp_path), "a") == ["0", "1", "2", "3", "4", "5"]
+    assert texts_of(table_at(home), "a") == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_list_longer_than_one_filter_is_looked_up_whole(table: Table):
@@ -455,23 +571,58 @@ def test_a_tagged_version_survives_merging_and_clean_up(table: Table):
 
 def test_a_table_whose_files_are_gone_is_told_and_not_taken_for_empty(table: Table):
     table.replace(["a"], rows("a", "1"))
-    for file in (Path(table.uri) / "data").iterdir():
-        file.unlink()
+    delete_below(f"{table.uri}/data")
     with pytest.raises(StoreError, match=r"t\.lance cannot be read: .*ot found.* Restore its folder from a backup"):
         table.read()
     with pytest.raises(StoreError, match=r"cannot be read"):
         table.read_where_in("document", ["a"])
 
 
+def test_a_bucket_that_is_missing_is_not_taken_for_a_table_that_is(bucket_home: str):
+    table = table_at("s3://no-such-bucket/store")
+    for attempt in (table.exists, table.read, lambda: table.append(rows("a", "1"))):
+        with pytest.raises(StoreError, match=r"cannot be reached \(The specified bucket does not exist\); check"):
+            attempt()
+
+
+def test_a_server_that_went_or_refuses_is_told_as_that_and_not_as_damage(bucket_home: str, s3_server: S3Server):
+    """Both were told as `lost or damaged`, with `doctor --fix` as the remedy."""
+    table, other = table_at(bucket_home), Table(f"{bucket_home}/other.lance", SCHEMA)
+    table.append(rows("a", "1"))
+    s3_server.ask_for_credentials(from_now_on=True)
+    try:
+        for attempt in (
+            table.read,
+            other.read,
+            lambda: table.append(rows("a", "2")),
+            lambda: table.replace(["a"], rows("a", "2")),
+        ):
+            with pytest.raises(StoreError, match=r"refuses the credentials of the environment \(The AWS Access Key Id"):
+                attempt()
+    finally:
+        s3_server.ask_for_credentials(from_now_on=False)
+    assert texts_of(table, "a") == ["1"]
+
+
+def test_a_server_that_is_not_there_is_told_before_lance_tries_for_minutes(
+    bucket_home: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr(objects, "_RETRIES", {"max_retries": 0})
+    monkeypatch.setattr(lance, "dataset", lambda *_, **__: pytest.fail("asked Lance"))
+    with pytest.raises(StoreError, match=r"t\.lance cannot be reached \(GET http://127\.0\.0\.1:9/.*: error sending"):
+        table_at("s3://never-seen/store").read()
+
+
 def test_a_folder_that_is_no_table_is_told(tmp_path: Path):
     (tmp_path / "t.lance").write_text("a file")
     with pytest.raises(StoreError, match=r"t\.lance"):
-        table_at(tmp_path).append(rows("a", "1"))
+        table_at(str(tmp_path)).append(rows("a", "1"))
 
 
-def test_a_table_of_an_earlier_version_gets_its_new_columns(tmp_path: Path):
+def test_a_table_of_an_earlier_version_gets_its_new_columns(home: str):
     """Tables that were written before pages and revisions came must not be lost: what they hold was paid for."""
-    uri = str(tmp_path / "things.lance")
+    uri = f"{home}/things.lance"
     old = pa.schema([pa.field("document", pa.string(), nullable=False), ("text", pa.string())])
     new = pa.schema([*old, ("pages", pa.list_(pa.int64())), ("place", pa.struct([("line", pa.int32())]))])
     Table(uri, old).append(pa.table({"document": ["a", "b"], "text": ["one", "two"]}, schema=old))

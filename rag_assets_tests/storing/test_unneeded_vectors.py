@@ -1,6 +1,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from rag_assets.config import CorpusSettings, RetentionSettings
@@ -144,3 +145,21 @@ def test_the_whole_folder_of_a_corpus_gone_deletes_nothing(removed: Workbench):
         table.drop()
     assert forget(removed, days=1) == ForgottenVectors(deleted=0, unneeded=2)
     assert has(removed, "apples", "pears") == [True, True]
+
+
+def test_of_many_vectors_each_is_needed_or_not(bench: Workbench):
+    texts = [f"Text number {number}." for number in range(40)]
+    bench.write("a.md", "\n\n".join(texts))
+    bench.ingest()
+    others = [f"Another text {number}." for number in range(60)]
+    vectors = bench.store.vectors(generation_of(bench.corpus).embedding)
+    vectors.append([hash_text(text) for text in others], np.ones((60, 64), dtype=np.float32), [1] * 60)
+    assert forget(bench, days=0).unneeded == 60
+    assert forget(bench, days=91).deleted == 60
+    assert has(bench, *texts, *others) == [True] * 40 + [False] * 60
+
+
+def test_where_nothing_is_needed_every_vector_waits(bench: Workbench):
+    vectors = bench.store.vectors(generation_of(bench.corpus).embedding)
+    vectors.append([hash_text("apples")], np.ones((1, 64), dtype=np.float32), [1])
+    assert forget(bench, days=0) == ForgottenVectors(deleted=0, unneeded=1)

@@ -1,12 +1,12 @@
 import hashlib
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.storing.vectors import VectorTable
+from rag_assets_tests.homes import files_below
 
 
 def hash_of(number: int) -> str:
@@ -18,17 +18,17 @@ def vectors_of(*values: float, size: int = 4) -> np.ndarray[tuple[int, int], np.
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> VectorTable:
-    return VectorTable(str(tmp_path / "v.lance"), lock=tmp_path / "v.lock")
+def table(home: str) -> VectorTable:
+    return VectorTable(f"{home}/v.lance")
 
 
-def test_before_the_first_response_nothing_is_known_and_no_table_is_made(table: VectorTable, tmp_path: Path):
+def test_before_the_first_response_nothing_is_known_and_no_table_is_made(table: VectorTable, home: str):
     assert table.dimensions() is None
     assert table.count() == 0
     assert table.known([hash_of(1)]) == set()
     assert table.positions([hash_of(1)])[0] == {}
     assert table.compact() is False
-    assert list(tmp_path.iterdir()) == []
+    assert files_below(home) == []
 
 
 def test_a_vector_is_found_by_the_hash_of_its_text(table: VectorTable):
@@ -66,19 +66,19 @@ def test_more_keys_than_one_look_up_takes_are_all_found(table: VectorTable):
     assert vectors[positions[hashes[20_000]]].as_py() == [20_000.0, 20_000.0]
 
 
-def test_first_responses_that_arrive_at_once_are_all_kept(tmp_path: Path):
+def test_first_responses_that_arrive_at_once_are_all_kept(home: str):
     start = threading.Barrier(4)
 
     def append(number: int) -> None:
         start.wait()
-        VectorTable(str(tmp_path / "v.lance")).append([hash_of(number)], vectors_of(number), [1])
+        VectorTable(f"{home}/v.lance").append([hash_of(number)], vectors_of(number), [1])
 
     threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert VectorTable(str(tmp_path / "v.lance")).count() == 4
+    assert VectorTable(f"{home}/v.lance").count() == 4
 
 
 def test_many_small_responses_are_merged_and_every_vector_stays(table: VectorTable):
@@ -90,11 +90,11 @@ def test_many_small_responses_are_merged_and_every_vector_stays(table: VectorTab
 
 
 class TestWatching:
-    def test_what_anybody_embeds_from_now_on_is_known(self, table: VectorTable, tmp_path: Path):
+    def test_what_anybody_embeds_from_now_on_is_known(self, table: VectorTable, home: str):
         table.append([hash_of(0)], vectors_of(0), [1])
         watch = table.watch()
         table.append([hash_of(1)], vectors_of(1), [1])
-        VectorTable(str(tmp_path / "v.lance")).append([hash_of(2)], vectors_of(2), [1])
+        VectorTable(f"{home}/v.lance").append([hash_of(2)], vectors_of(2), [1])
         assert watch.known([hash_of(number) for number in range(4)]) == {hash_of(1), hash_of(2)}
         assert watch.known([hash_of(2), hash_of(3)]) == {hash_of(2)}
 
@@ -104,9 +104,9 @@ class TestWatching:
         table.append([hash_of(1)], vectors_of(1), [1])
         assert watch.known([hash_of(1)]) == {hash_of(1)}
 
-    def test_what_others_merged_meanwhile_is_found(self, table: VectorTable, tmp_path: Path):
+    def test_what_others_merged_meanwhile_is_found(self, table: VectorTable, home: str):
         watch = table.watch()
-        other = VectorTable(str(tmp_path / "v.lance"), lock=tmp_path / "v.lock")
+        other = VectorTable(f"{home}/v.lance")
         for number in range(40):
             other.append([hash_of(number)], vectors_of(number), [1])
         assert other.compact()

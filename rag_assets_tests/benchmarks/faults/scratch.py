@@ -40,8 +40,8 @@ class Scratch:
         with self.platform.instance() as instance:
 
             def facts() -> InstanceFacts:
-                lost, left = differing_partitions(instance, store, corpus)
-                return InstanceFacts(lost, left, stuck_runs(instance, store, corpus))
+                seen = differing_partitions(instance, store, corpus)
+                return InstanceFacts(seen.lost, seen.left_over, stuck_runs(instance, store, corpus))
 
             view = View(store, corpus, instance_facts=facts, now=datetime.now(UTC) + later)
             return list(examine(view, [one for one in checks_of(corpus) if only in (None, one.name)]))

@@ -1,0 +1,261 @@
+"""Objects in an object store, and the conditional puts by which writers on several machines agree.
+
+`obstore` stands on the library that Lance stands on: addresses, and variables of the environment, mean the same to both.
+S3, GCS and Azure are the same code here.
+"""
+
+import functools
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rag_assets.errors import StoreError
+
+Mark = Mapping[str, str]
+"""What a store tells one content of an object from another by: an etag, and in some stores a version."""
+
+LARGEST_SKEW = timedelta(minutes=2)
+"""Clocks may differ by so much: versions that readers may be in are kept for ten minutes."""
+
+# What Lance and obstore say where the fault is with the store, and not with what lies in it.
+_TROUBLE = re.compile(
+    r"Generic \w+ error|resolve region|NoSuchBucket|ContainerNotFound"
+    r"|lacked (the necessary privileges|valid authentication credentials)"
+)
+_REFUSED = re.compile(r"40[13] (Forbidden|Unauthorized)|lacked ")
+_reached: set[str] = set()
+_RETRIES: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The content of an object, and the mark of that content, which tells it from what others put there later."""
+
+    data: bytes
+    mark: Mark
+
+
+class Objects:
+    """The objects below `uri`, such as `s3://bucket/path`. Paths are relative to it.
+
+    Every method raises `StoreError` where the store cannot be reached, or refuses.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    def get(self, path: str) -> Stored | None:
+        """The object at `path`, None where there is none."""
+        import obstore
+
+        with self._told():
+            try:
+                found = obstore.get(self._store, path)
+                return Stored(bytes(found.bytes()), _mark(found.meta))
+            except FileNotFoundError as error:
+                _is_there(self.uri, error)
+                return None
+
+    def create(self, path: str, data: bytes) -> Mark | None:
+        """Put `data`, which nobody has put before, where no object is; its mark, or None where there is one already."""
+        return self._put_if(path, data, "create")
+
+    def update(self, path: str, data: bytes, mark: Mark) -> Mark | None:
+        """Put `data`, which nobody has put before, in place of the content marked `mark`; its mark, or None where there is
+        another content by now."""
+        return self._put_if(path, data, mark)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Put `data`, whatever is there."""
+        import obstore
+
+        with self._told():
+            obstore.put(self._store, path, data)
+
+    def delete(self, path: str) -> None:
+        """Delete the object at `path`, where there is one."""
+        import obstore
+
+        with self._told():
+            try:
+                obstore.delete(self._store, path)
+            except FileNotFoundError:
+                return
+
+    def folders(self, path: str = "") -> list[str]:
+        """The names of the folders below `path`, sorted."""
+        import obstore
+
+        with self._told():
+            found = obstore.list_with_delimiter(self._store, path or None)
+            return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
+
+    def size(self, path: str = "") -> int:
+        """How many bytes the objects below `path` take together."""
+        import obstore
+
+        with self._told():
+            return sum(one["size"] for some in obstore.list(self._store, path or None) for one in some)
+
+    def modified(self, path: str) -> datetime | None:
+        """When the object at `path` was put, by the clock of the store; None where there is none."""
+        import obstore
+
+        with self._told():
+            try:
+                moment: datetime = obstore.head(self._store, path)["last_modified"]
+            except FileNotFoundError as error:
+                _is_there(self.uri, error)
+                return None
+            return moment.astimezone(UTC)
+
+    @functools.cached_property
+    def _store(self) -> Any:
+        try:
+            from obstore.store import from_url
+        except ImportError:
+            extra = {"gs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}.get(
+                self.uri.partition("://")[0], "s3"
+            )
+            raise StoreError(
+                f"{self.uri} needs a package that is not installed: pip install 'rag-assets[{extra}]'"
+            ) from None
+        try:
+            return from_url(self.uri, retry_config=_RETRIES)
+        except Exception as error:  # obstore has no class of its own for an address that it cannot read
+            raise StoreError(
+                f"{self.uri} is no address of an object store ({_reason(error)}); allowed: s3://, gs:// and az://"
+            ) from error
+
+    def _put_if(self, path: str, data: bytes, mode: Any) -> Mark | None:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._told():
+            try:
+                done = obstore.put(self._store, path, data, mode=mode)
+            except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
+                _is_there(self.uri, error)
+                # A put whose answer was lost is sent again, and then meets itself.
+                there = self.get(path)
+                return there.mark if there is not None and there.data == data else None
+            return _mark(done)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except (BaseError, FileNotFoundError, OSError) as error:
+            raise store_trouble(self.uri, error) or _unreachable(self.uri, error) from error
+
+
+def store_trouble(uri: str, error: BaseException) -> StoreError | None:
+    """What `error`, of Lance or obstore, tells of the object store that `uri` is in; None where it tells of an object, or
+    `uri` is a folder."""
+    message = str(error)
+    if "://" not in uri or not _TROUBLE.search(message):
+        return None
+    if _REFUSED.search(message):
+        return StoreError(
+            f"{uri} refuses the credentials of the environment ({_reason(error)}); correct them, or their rights"
+        )
+    return _unreachable(uri, error)
+
+
+def _is_there(uri: str, error: BaseException) -> None:
+    """Raise `StoreError` where what is missing is not an object, but the whole bucket."""
+    trouble = store_trouble(uri, error) if isinstance(error, FileNotFoundError) else None
+    if trouble is not None:
+        raise trouble from error
+
+
+def _unreachable(uri: str, error: BaseException) -> StoreError:
+    if "builder error" in str(error):
+        owner = {"gs": "GOOGLE", "az": "AZURE", "abfs": "AZURE", "abfss": "AZURE"}.get(uri.partition("://")[0], "AWS")
+        return StoreError(
+            f"{uri} cannot be reached ({_reason(error)}); a server without TLS needs {owner}_ALLOW_HTTP=true"
+        )
+    return StoreError(
+        f"{uri} cannot be reached ({_reason(error)}); check RAG_ASSETS_HOME, the network, and the credentials and the"
+        " address of the server in the environment (docs/deployment.md)"
+    )
+
+
+@functools.cache
+def objects_at(uri: str) -> Objects:
+    """The objects below `uri`, through one client a process."""
+    return Objects(uri)
+
+
+@functools.cache
+def seconds_behind(objects: Objects) -> float:
+    """By how much the clock of this machine is behind that of the store, to within a second; looked at once a process."""
+    path = f"locks/clock-{uuid.uuid4().hex}"
+    objects.put(path, b"")
+    try:
+        theirs = objects.modified(path)
+    finally:
+        objects.delete(path)
+    return (theirs - datetime.now(UTC)).total_seconds() if theirs else 0.0
+
+
+def require_reachable(uri: str) -> None:
+    """Make sure, once a process, that the object store that `uri` is in answers; a folder always does.
+
+    Raises `StoreError` after half a minute at the latest. Lance's own retries take ten minutes to say so.
+    """
+    bucket = "/".join(uri.split("/")[:3])
+    if "://" in uri and bucket not in _reached:
+        Objects(uri).get("no-such-object")
+        _reached.add(bucket)
+
+
+@functools.cache
+def require_safe_commits(objects: Objects) -> None:
+    """Make sure, once a process, that the store can be written to safely from several machines.
+
+    Raises `StoreError` where it does not keep to the conditions of a put, on which every commit relies, or where its clock
+    and ours differ by more than `LARGEST_SKEW`.
+    """
+    path = f"locks/probe-{uuid.uuid4().hex}"
+    first = objects.create(path, b"1")
+    try:
+        kept = first is not None and objects.create(path, b"2") is None
+        kept = kept and first is not None and objects.update(path, b"3", first) is not None
+        kept = kept and first is not None and objects.update(path, b"4", first) is None
+    finally:
+        objects.delete(path)
+    if not kept:
+        raise StoreError(
+            f"the server of {objects.uri} does not keep to the conditions of a put (If-None-Match, If-Match): two writers"
+            " would overwrite each other's commits. Use a store that does, such as Amazon S3, or a folder"
+        )
+    behind = seconds_behind(objects)
+    if abs(behind) > LARGEST_SKEW.total_seconds():
+        raise StoreError(
+            f"the clock of this machine and that of {objects.uri} differ by {abs(behind):.0f} seconds, and at most"
+            f" {LARGEST_SKEW.total_seconds():.0f} are allowed; set it (NTP)"
+        )
+
+
+def _mark(told: Any) -> Mark:
+    return {name: told[name] for name in ("e_tag", "version") if told[name] is not None}
+
+
+def _reason(error: BaseException) -> str:
+    """What the store said, in one line: the message of its answer where there is one, or what was asked in vain."""
+    message = str(error)
+    answer = re.search(r"<Message>(.*?)</Message>", message, re.DOTALL)
+    if answer:
+        return " ".join(answer[1].split())[:300]
+    asked = re.search(r"Error performing ([A-Z]+) ([^\s?]+)\S* in [^\n]*?HTTP error: ([^,\n]+)", message)
+    if asked:
+        return f"{asked[1]} {asked[2]}: {asked[3]}"
+    lines = message.strip().splitlines() or [type(error).__name__]
+    return " ".join(lines[0].split())[:300]
