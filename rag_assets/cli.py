@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
+from rag_assets.caching import machine_lock
 from rag_assets.config import CorpusSettings, Settings, load_settings
 from rag_assets.errors import QuestionError, RagAssetsError
 from rag_assets.monitoring import logs
@@ -658,7 +659,7 @@ def _print_findings(seen: "Sequence[Finding]", left: "Sequence[Finding]") -> Non
         if (one.kind, one.corpus, one.what) not in remaining:
             typer.echo(visible(f"{one.corpus or 'home'}: mended: {one.what}"))
     for one in left:
-        typer.echo(visible(f"{one.corpus or 'home'}: {one.what}. To mend it: {one.remedy}"))
+        typer.echo(visible(f"{one.corpus or 'home'}: {one.what.removesuffix('.')}. To mend it: {one.remedy}"))
     if not left:
         typer.echo("nothing is wrong" if not seen else "nothing else is wrong")
 
@@ -776,7 +777,7 @@ def _instance(settings: Settings) -> "Iterator[DagsterInstance]":
 
     from rag_assets import dagster_storage  # noqa: F401  # sets the batch size of the events of runs
 
-    with Store(settings.home).lock("opening-dagster"):  # two that create the files of one home at once both fail
+    with machine_lock(f"dagster {home}"):  # two that create the files of one home at once both fail
         instance = dg.DagsterInstance.get()
     with instance:
         yield instance

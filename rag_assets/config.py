@@ -37,6 +37,10 @@ from rag_assets.reading.sources.schemes import credentials_of, scheme_of
 from rag_assets.retrieving.filters import parse_filters
 
 CONFIG_FILE = "corpora.yaml"
+# A single letter before the colon is a drive.
+_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?P<slashes>/+)(?P<place>.*)")
+_STORES = ("s3", "gs", "az", "abfs", "abfss")
+
 _log = logging.getLogger(__name__)
 _PACKAGE_PARENT = Path(__file__).resolve().parent.parent
 _CORPUS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -1003,9 +1007,21 @@ def _expanded(path: str) -> Path:
 
 
 def store_address() -> str | None:
-    """The object store that `RAG_ASSETS_HOME` names, None where the home is a folder."""
-    named = os.environ.get("RAG_ASSETS_HOME", "")
-    return named if "://" in named else None
+    """The object store that `RAG_ASSETS_HOME` names, None where the home is a folder.
+
+    Raises `ConfigError` for what looks like an address and is none that tables can be kept at.
+    """
+    named = os.environ.get("RAG_ASSETS_HOME", "").strip()
+    found = _ADDRESS.fullmatch(named)
+    if found is None:
+        return None
+    scheme, slashes, place = found["scheme"].lower(), found["slashes"], found["place"].strip("/")
+    if scheme not in _STORES or slashes != "//" or not place:
+        raise ConfigError(
+            f"RAG_ASSETS_HOME {named!r} is no address of an object store; allowed: a folder, s3://bucket/path,"
+            " gs://bucket/path and az://container/path"
+        )
+    return f"{scheme}://{re.sub('/+', '/', place)}"
 
 
 def _home(path: Path) -> str:

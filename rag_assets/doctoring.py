@@ -34,6 +34,7 @@ from rag_assets.storing.restoring import lost_publications, stored_keys, vector_
 from rag_assets.storing.retention import tagged_publications
 from rag_assets.storing.stores import Store
 from rag_assets.storing.tables import Table
+from rag_assets.wording import have
 
 Kind = Literal[
     "home_not_writable",
@@ -167,7 +168,7 @@ def diagnose_dagster_home(home: Path, store: Store, corpus: CorpusSettings) -> l
     known = store.documents(corpus.name).read(["document"]).num_rows
     if not known or has_dagster_instance(home):
         return []
-    what = f"there is no Dagster instance in {home}, and {known:,} documents have no partition"
+    what = f"there is no Dagster instance in {home}, and {have(known, 'document')} no partition"
     return [Finding("partitions_lost", corpus.name, what, fix_command(corpus.name))]
 
 

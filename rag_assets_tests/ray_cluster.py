@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,16 +71,19 @@ def two_nodes(environment: Mapping[str, str], *, jobs: bool = False) -> Iterator
     with mock.patch.dict(os.environ, {**environment, "RAY_USAGE_STATS_ENABLED": "0"}):
         cluster = Cluster()
         try:
-            for number in (1, 2):
-                cluster.add_node(
-                    num_cpus=CPUS,
-                    num_gpus=number - 1,
-                    object_store_memory=80_000_000,
-                    temp_dir=str(folder),
-                    include_dashboard=jobs and number == 1,
-                    dashboard_port=0,
-                    env_vars={"XDG_CACHE_HOME": str(folder / f"cache{number}")},
-                )
+            with warnings.catch_warnings():
+                # Where an earlier test imported Lance. Ray forks only to execute another program, which harms nothing.
+                warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
+                for number in (1, 2):
+                    cluster.add_node(
+                        num_cpus=CPUS,
+                        num_gpus=number - 1,
+                        object_store_memory=80_000_000,
+                        temp_dir=str(folder),
+                        include_dashboard=jobs and number == 1,
+                        dashboard_port=0,
+                        env_vars={"XDG_CACHE_HOME": str(folder / f"cache{number}")},
+                    )
             head = cluster.head_node
             yield RayCluster(cluster.address, f"http://{head.webui_url}" if jobs else "")
         finally:

@@ -356,6 +356,9 @@ def test_where_there_is_no_file_the_remedy_is_told(tmp_path: Path, monkeypatch: 
         ("state", "{folder}/state"),
         ("/var/state/", "/var/state"),
         ("s3://bucket/state", "s3://bucket/state"),
+        ("S3://bucket//state/ ", "s3://bucket/state"),
+        ("gs://bucket/", "gs://bucket"),
+        ("C:/state", "{folder}/C:/state"),
     ],
 )
 def test_state_lives_where_the_environment_says(
@@ -365,6 +368,16 @@ def test_state_lives_where_the_environment_says(
         monkeypatch.setenv("RAG_ASSETS_HOME", named)
     settings = load_settings(write(tmp_path, {"corpora": {"docs": {"source": "docs"}}}))
     assert settings.home == expected.format(folder=tmp_path)
+
+
+@pytest.mark.parametrize("named", ["s3:/bucket/state", "s3a://bucket", "s3:///", "http://host/state", "file:///srv"])
+def test_what_looks_like_an_address_and_is_none_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+):
+    """Everything was embedded once more, into a folder of that name."""
+    monkeypatch.setenv("RAG_ASSETS_HOME", named)
+    with pytest.raises(ConfigError, match=r"is no address of an object store; allowed: a folder, s3://bucket/path"):
+        load_settings(write(tmp_path, {"corpora": {"docs": {"source": "docs"}}}))
 
 
 def test_the_first_corpus_is_the_default_and_an_unknown_one_is_told(tmp_path: Path):

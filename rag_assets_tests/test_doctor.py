@@ -419,8 +419,8 @@ class TestCommand:
             add_keys(instance, "notes", ["gone.md"])
         found = platform.run("doctor", "--json").json["findings"]
         assert [one["what"] for one in found] == [
-            "1 documents have no partition in this Dagster instance",
-            "1 partitions have no document, such as gone.md",
+            "1 document has no partition in this Dagster instance",
+            "1 partition has no document, such as gone.md",
         ]
         assert platform.run("doctor", "--fix").status == 0
         assert sorted(platform.partitions()) == ["apples.md", "bananas.md", "cherries.md"]

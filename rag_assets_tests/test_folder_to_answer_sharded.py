@@ -19,8 +19,9 @@ from rag_assets.defs import placing
 from rag_assets.defs.jobs import ingest_job_name
 from rag_assets.defs.partitions import partitions_name, shard_of, shards_of
 from rag_assets.defs.runs import hold_back_until, note_request, request_is_open, runs_under_way
+from rag_assets.errors import StoreError
 from rag_assets.storing.publishing import publications
-from rag_assets_tests.fakes import FakeOpenAI
+from rag_assets_tests.fakes import FakeOpenAI, Refusal
 from rag_assets_tests.platform import REPOSITORY, Platform
 from rag_assets_tests.test_folder_to_answer import HARBOUR, MARKET, Town
 
@@ -207,18 +208,95 @@ def test_what_a_failed_run_leaves_unpublished_is_published_by_the_next_tick(
     fake.refuse_texts_with("poison")
     assert successes(town.tick()) == [True, False]
     assert town.platform.run("search", "text").status == 1
-    monkeypatch.setattr("rag_assets.defs.sensors.hold_back_until", lambda *_: None)
-    assert successes(town.tick()) == [True]
+    monkeypatch.setattr("rag_assets.defs.sensors.hold_back_until", lambda *_, **__: None)
+    monkeypatch.setattr("rag_assets.scanning.retry_delay", lambda _attempts: timedelta(0))
+    assert successes(town.tick()) == [True], "before b.md is tried again: that may take many ticks"
     assert [row["document"] for row in town.platform.rows()] == ["a.md"]
     check = dg.AssetCheckKey(dg.AssetKey(["notes", "published_index"]), "every_document_is_indexed")
     record = town.instance.event_log_storage.get_latest_asset_check_execution_by_key([check])[check]
     evaluation = record.event.dagster_event.event_specific_data  # type: ignore[union-attr]
     assert "1 of 2" in (evaluation.description or "")  # type: ignore[union-attr]
 
-    monkeypatch.setattr("rag_assets.scanning.retry_delay", lambda _attempts: timedelta(0))
     (retry,) = town.tick()
     assert (retry.job_name, retry.tags["dagster/partition"]) == ("notes_ingest_03", "b.md")
     assert retry.asset_selection == {ShardedTown.key(asset, 3) for asset in STAGES}
+
+
+@pytest.fixture
+def failing_shard(town: ShardedTown, fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> ShardedTown:
+    """A town of which shard 3 fails as a whole, each time: its document stays pending. Shard 0 has another."""
+    refused = Refusal(401, "No money for poison.", "invalid_api_key")
+    monkeypatch.setattr(fake, "refuse_inputs", lambda texts: refused if "poison" in " ".join(texts) else None)
+    town.platform.write("a.md", "Some text.")  # shard 0, published by the run of shard 3
+    town.platform.write("b.md", "Some poison.")  # shard 3
+    return town
+
+
+def test_what_one_shard_made_does_not_wait_for_another_that_fails_each_time(failing_shard: ShardedTown):
+    """a.md was indexed, and no reader saw it for as long as the provider refused b.md: each tick asked for b.md alone."""
+    town = failing_shard
+    assert successes(town.tick()) == [True, False]
+    assert town.platform.run("search", "text").status == 1
+    held = hold_back_until(town.instance, town.platform.notes)
+    assert held is not None
+    (publication,) = town.tick()
+    assert successes([publication]) == [True]
+    assert publication.asset_selection == {dg.AssetKey(["notes", "published_index"])}
+    assert [row["document"] for row in town.platform.rows()] == ["a.md"]
+    assert hold_back_until(town.instance, town.platform.notes) == held, "b.md is as far from being embedded as before"
+    assert "the last run failed" in reason(town)
+
+
+def test_a_publication_that_fails_is_not_asked_for_by_each_tick(
+    failing_shard: ShardedTown, monkeypatch: pytest.MonkeyPatch
+):
+    town = failing_shard
+    town.tick()
+
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr("rag_assets.defs.published_index.publish", fail)
+    assert successes(town.tick()) == [False]
+    assert "the last run failed" in reason(town)
+
+
+def test_the_command_line_publishes_what_it_made_before_a_shard_failed(failing_shard: ShardedTown):
+    outcome = failing_shard.platform.run("ingest")
+    assert outcome.status == 1
+    assert "No money for poison" in outcome.err
+    assert [row["document"] for row in failing_shard.platform.rows()] == ["a.md"]
+    held = hold_back_until(failing_shard.instance, failing_shard.platform.notes)
+    assert held is not None, "the publication does not hide that the ingest failed"
+
+
+def test_the_command_line_does_the_checks_of_an_ingest_when_it_only_publishes(town: ShardedTown):
+    """It did those of the night too, some of which read every table."""
+
+    def checked(run_id: str) -> list[str]:
+        logs = town.instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        return sorted(one.dagster_event.asset_check_evaluation_data.check_name for one in logs if one.dagster_event)
+
+    town.platform.write("a.md", "Some text.")
+    (run,) = town.tick()
+    of_ingest = checked(run.run_id)
+    assert "every_document_is_indexed" in of_ingest
+    town.platform.write("a.md", "Some other text.")
+    stages = [ShardedTown.key(asset, 0) for asset in STAGES]
+    job = town.definitions.resolve_job_def("notes_ingest_00")
+    assert job.execute_in_process(instance=town.instance, partition_key="a.md", asset_selection=stages).success
+    (run_id,) = town.platform.ingest()["runs"]
+    assert checked(run_id) == of_ingest
+
+
+def test_a_partition_in_two_sets_loses_the_wrong_one_when_others_move(town: ShardedTown):
+    town.platform.write("a.md", "Some text.")  # shard 0
+    town.platform.write("b.md", "Some other text.")  # shard 3
+    town.tick()
+    town.instance.add_dynamic_partitions(partitions_name("notes", 2), ["a.md", "b.md"])
+    town.instance.delete_dynamic_partition(partitions_name("notes", 3), "b.md")
+    town.tick()
+    assert town.partitions() == {0: {"a.md"}, 3: {"b.md"}}
 
 
 @pytest.mark.parametrize("path", [[1, 4, 1], [4, 8]], ids=str)
@@ -345,6 +423,18 @@ def test_runs_of_a_tick_that_fail_together_hold_back_once(town: ShardedTown):
         until = hold_back_until(instance, town.platform.notes)
         assert until is not None
         assert 60 <= (until - ended).total_seconds() < 80, "the second failure in a row, not the eighth"
+
+
+def test_only_the_shard_that_was_executed_again_counts_as_succeeded(town: ShardedTown):
+    with town.instance as instance:
+        jobs, tags = ("notes_ingest_00", "notes_ingest_01"), {"dagster/tick": "8"}
+        for job in jobs:
+            run = dg.DagsterRun(job_name=job, tags=tags)
+            instance.add_run(run)
+            instance.report_run_failed(run)
+        for job, held in zip(jobs, (True, False), strict=True):
+            instance.add_run(dg.DagsterRun(job_name=job, tags=tags, status=dg.DagsterRunStatus.SUCCESS))
+            assert (hold_back_until(instance, town.platform.notes) is not None) == held
 
 
 def test_runs_of_any_shard_are_runs_of_the_corpus(town: ShardedTown):

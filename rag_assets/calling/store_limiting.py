@@ -21,6 +21,8 @@ from rag_assets.storing.shared_values import SharedValue
 _T = TypeVar("_T")
 
 _BOOKED_SECONDS = 2.0
+# After the store did not answer. To ask takes seconds, in which nobody sends anything.
+_ALONE_SECONDS = 60.0
 
 
 def limiter_of(key: str, limits: Limits) -> Limiter:
@@ -56,6 +58,7 @@ class StoreLimiter(Limiter):
         self._value = SharedValue(objects, f"limits/{hash_text(key)[:24]}.json")
         self._purse = _Purse()
         self._not_before = 0.0
+        self._alone_until = 0.0
         self._told: dict[str, float | None] = {}
 
     def pause(self, seconds: float) -> None:
@@ -90,16 +93,21 @@ class StoreLimiter(Limiter):
 
     def _change(self, change: Callable[[State], _T]) -> _T:
         with self._guard:
-            try:
-                return self._value.change(lambda value: change(_State(value)))
-            except StoreError:
-                return super()._change(change)
+            if time.monotonic() >= self._alone_until:
+                try:
+                    return self._value.change(lambda value: change(_State(value)))
+                except StoreError:
+                    self._alone_until = time.monotonic() + _ALONE_SECONDS
+            return super()._change(change)
 
     def _now(self) -> float:
         """The time by the clock of the store, which is the same for all."""
-        try:
-            return super()._now() + seconds_behind(self._objects)
-        except StoreError:
+        with self._guard:
+            if time.monotonic() >= self._alone_until:
+                try:
+                    return super()._now() + seconds_behind(self._objects)
+                except StoreError:
+                    self._alone_until = time.monotonic() + _ALONE_SECONDS
             return super()._now()
 
 

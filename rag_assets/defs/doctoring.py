@@ -25,6 +25,7 @@ from rag_assets.reading.source import open_source
 from rag_assets.storing.ledger import known_documents
 from rag_assets.storing.publishing import latest_publication
 from rag_assets.storing.stores import Store
+from rag_assets.wording import have
 
 # Damage first, then what follows from it, then what follows from that.
 _ROUNDS = 3
@@ -90,9 +91,9 @@ def _look_at_partitions(instance: dg.DagsterInstance, store: Store, corpus: Corp
     seen = differing_partitions(instance, store, corpus)
     told: list[tuple[Kind, str]] = []
     if seen.lost:
-        told.append(("partitions_lost", f"{len(seen.lost):,} documents have no partition in this Dagster instance"))
+        told.append(("partitions_lost", f"{have(len(seen.lost), 'document')} no partition in this Dagster instance"))
     if seen.left_over:
-        what = f"{len(seen.left_over):,} partitions have no document, such as {seen.left_over[0]}"
+        what = f"{have(len(seen.left_over), 'partition')} no document, such as {seen.left_over[0]}"
         told.append(("partitions_left_over", what))
     if seen.misplaced:
         what = f"{len(seen.misplaced):,} partitions are in sets that are not theirs with shards: {corpus.shards}"

@@ -6,7 +6,7 @@ process holds a lock that the sensor looks at; it is released when the process d
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -14,13 +14,12 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import partitioned_keys, published_key
-from rag_assets.defs.jobs import ingest_job_name
-from rag_assets.defs.partitions import by_shard, move_to_end, shards_of
+from rag_assets.defs.partitions import by_shard
 from rag_assets.defs.placing import place_partitions
 from rag_assets.defs.reindexing import reindex_job_name, report_of
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.reporting import reason_of
+from rag_assets.defs.run_requests import Batch, ingest_request, publication_request, publishing
 from rag_assets.defs.runs import (
     COMMAND_LINE_TAG,
     backfill_under_way,
@@ -28,7 +27,6 @@ from rag_assets.defs.runs import (
     request_is_open,
     runs_under_way,
 )
-from rag_assets.defs.sensors import Batch, publishing, range_tags
 from rag_assets.errors import RagAssetsError
 from rag_assets.ingesting import IngestResult, look
 from rag_assets.scanning import Scan
@@ -66,10 +64,8 @@ class Ingester:
             if seen.found.removed:  # first, so that one publication shows what came and what went
                 runs.append(self._remove(seen.found.removed, publish=not batches))
             runs += [self._materialize(batch) for batch in batches]
+            runs += self._publish()
             known = known_documents(self.store.documents(self.corpus.name))
-            if publication_is_due(self.store, self.corpus, known=known, resume=True):
-                job = ingest_job_name(self.corpus.name, shards_of(self.corpus.shards)[0])
-                runs.append(self._execute(job, selection=[published_key(self.corpus.name)]))
         return IngestResult(
             found=seen.found,
             failed=set_aside_documents(known),
@@ -89,10 +85,11 @@ class Ingester:
         Raises `RagAssetsError` when it could not begin or not publish; batches that failed are in the report.
         """
         with self._alone():
-            result = self._result_of(reindex_job_name(self.corpus.name), config=dict(config))
+            request = dg.RunRequest(job_name=reindex_job_name(self.corpus.name), run_config=dict(config))
+            result = self._result_of(request)
         report = report_of(result)
         if report is None:
-            raise RagAssetsError(f"corpus {self.corpus.name}: run {result.run_id[:8]} failed: {_reason(result)}")
+            raise self._failed(result)
         return {**report, "run_id": result.run_id}
 
     def _place(self, found: Scan) -> None:
@@ -110,63 +107,51 @@ class Ingester:
         return publishing(batches, size)
 
     def _materialize(self, batch: Batch) -> str:
-        documents = batch.documents
-        first, last = move_to_end(self.instance, self.corpus.name, documents, shard=batch.shard)
-        job = ingest_job_name(self.corpus.name, batch.shard)
-        selection = None if batch.publishes else partitioned_keys(self.corpus.name, batch.shard)
-        if len(documents) == 1:
-            run_id, problem = self._run(job, partition_key=first, selection=selection)
-        else:
-            run_id, problem = self._run(job, tags=range_tags(first, last), selection=selection)
-        left = known_documents(self.store.documents(self.corpus.name), documents)
-        unfinished = [name for name in documents if name not in left or left[name].status == "pending"]
-        if problem and (unfinished or len(documents) > 1):
-            raise RagAssetsError(f"corpus {self.corpus.name}: run {run_id[:8]} failed: {problem}")
-        return run_id
+        result = self._result_of(ingest_request(self.instance, self.corpus, batch))
+        failure = None if result.success else self._failed(result)
+        left = known_documents(self.store.documents(self.corpus.name), batch.documents)
+        unfinished = [name for name in batch.documents if name not in left or left[name].status == "pending"]
+        if failure and (unfinished or len(batch.documents) > 1):
+            if unfinished:  # it did not come to publish, and others have left that to it
+                with suppress(RagAssetsError):  # the reason of the first failure is the one to be told
+                    self._publish()
+            raise failure
+        return result.run_id
+
+    def _publish(self) -> list[str]:
+        """Publish what earlier runs left to a later one, and return the id of the run, where there is anything."""
+        if not publication_is_due(self.store, self.corpus, resume=True, beside_pending=True):
+            return []
+        return [self._execute(publication_request(self.corpus))]
 
     def _remove(self, documents: Sequence[str], *, publish: bool = True) -> str:
         config = {"documents": list(documents), "publish": publish}
-        return self._execute(remove_job_name(self.corpus.name), config=config)
+        return self._execute(dg.RunRequest(job_name=remove_job_name(self.corpus.name), run_config=config))
 
-    def _execute(
-        self, job: str, *, selection: Sequence[dg.AssetKey] | None = None, config: dict[str, object] | None = None
-    ) -> str:
-        run_id, problem = self._run(job, selection=selection, config=config)
-        if problem:
-            raise RagAssetsError(f"corpus {self.corpus.name}: run {run_id[:8]} failed: {problem}")
-        return run_id
+    def _execute(self, request: dg.RunRequest) -> str:
+        result = self._result_of(request)
+        if not result.success:
+            raise self._failed(result)
+        return result.run_id
 
-    def _run(
-        self,
-        job: str,
-        *,
-        partition_key: str | None = None,
-        tags: dict[str, str] | None = None,
-        selection: Sequence[dg.AssetKey] | None = None,
-        config: dict[str, object] | None = None,
-    ) -> tuple[str, str | None]:
-        """Execute `job` and return the run's id and the reason of its failure, None when it succeeded."""
-        result = self._result_of(job, partition_key=partition_key, tags=tags, selection=selection, config=config)
-        return result.run_id, None if result.success else _reason(result)
+    def _failed(self, result: dg.ExecuteInProcessResult) -> RagAssetsError:
+        """What to raise for a run that failed. Raises `KeyboardInterrupt` itself where a person interrupted it."""
+        return RagAssetsError(f"corpus {self.corpus.name}: run {result.run_id[:8]} failed: {_reason(result)}")
 
-    def _result_of(
-        self,
-        job: str,
-        *,
-        partition_key: str | None = None,
-        tags: dict[str, str] | None = None,
-        selection: Sequence[dg.AssetKey] | None = None,
-        config: dict[str, object] | None = None,
-    ) -> dg.ExecuteInProcessResult:
+    def _result_of(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+        """Execute the run that `request` describes, which names a job, in this process."""
+        job = self.definitions.resolve_job_def(str(request.job_name))
+        if request.asset_selection:
+            checks = None if request.asset_check_keys is None else set(request.asset_check_keys)
+            job = job.get_subset(asset_selection=set(request.asset_selection), asset_check_selection=checks)
         # A job whose configuration is mapped takes no settings for its console, so that one writes into the void.
-        console = redirect_stderr(StringIO()) if config is not None else nullcontext()
-        with console:
-            return self.definitions.resolve_job_def(job).execute_in_process(
+        mapped = job.config_mapping is not None
+        with redirect_stderr(StringIO()) if mapped else nullcontext():
+            return job.execute_in_process(
                 instance=self.instance,
-                run_config=config if config is not None else _QUIET,
-                partition_key=partition_key,
-                tags={COMMAND_LINE_TAG: "true", **(tags or {})},
-                asset_selection=selection,
+                run_config=request.run_config if mapped else _QUIET,
+                partition_key=request.partition_key,
+                tags={COMMAND_LINE_TAG: "true", **request.tags},
                 raise_on_error=False,
             )
 
@@ -184,8 +169,13 @@ class Ingester:
             while (
                 busy := runs_under_way(self.instance, self.store, self.corpus, holding_lock=True)
             ) or request_is_open(self.instance, self.store, self.corpus):
-                if busy and not told:
-                    self.say(f"waiting for run {busy[0].run_id[:8]} of {self.corpus.name} to end")
+                if not told:
+                    whom = (
+                        f"run {busy[0].run_id[:8]} of {self.corpus.name} to end"
+                        if busy
+                        else "a run that the sensor asked for"
+                    )
+                    self.say(f"waiting for {whom}")
                     told = True
                 time.sleep(_POLL_SECONDS)
             backfill = backfill_under_way(self.instance, self.corpus)

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from urllib.parse import unquote
 
 import dagster as dg
-from dagster._core.storage.event_log.schema import DynamicPartitionsTable
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from sqlalchemy import and_
 
 from rag_assets.config import MAX_SHARDS
@@ -168,14 +166,28 @@ def _statements(documents: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _delete(instance: dg.DagsterInstance, corpus: str, shard: Shard, documents: Sequence[str]) -> None:
-    """Delete partitions from a set, many in a statement. The public call takes one, with a connection and a commit of its
-    own: 14 ms each on SQLite instead of 0.02."""
-    name, storage, columns = partitions_name(corpus, shard), instance.event_log_storage, DynamicPartitionsTable.c
+    """Delete partitions from a set."""
+    name = partitions_name(corpus, shard)
     for keys in _statements(documents):
-        if not isinstance(storage, SqlEventLogStorage):
+        if not _delete_together(instance, name, keys):
             for key in keys:
                 instance.delete_dynamic_partition(name, key)
-            continue
+
+
+def _delete_together(instance: dg.DagsterInstance, name: str, keys: Sequence[str]) -> bool:
+    """Delete `keys` from the partitions `name` in one statement; False where the storage, or another Dagster, does not let
+    us. The public call takes one key, with a connection and a commit of its own: 14 ms each on SQLite instead of 0.02."""
+    try:
+        from dagster._core.storage.event_log.schema import DynamicPartitionsTable
+        from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+
+        storage, columns = instance.event_log_storage, DynamicPartitionsTable.c
+        if not isinstance(storage, SqlEventLogStorage):
+            return False
         these = and_(columns.partitions_def_name == name, columns.partition.in_(keys))
-        with storage.index_connection() as connection:
-            connection.execute(DynamicPartitionsTable.delete().where(these))
+        connection = storage.index_connection()
+    except (AttributeError, ImportError):
+        return False
+    with connection as opened:
+        opened.execute(DynamicPartitionsTable.delete().where(these))
+    return True

@@ -49,6 +49,8 @@ def place_partitions(
 
     Those of `pending` get theirs with the run that makes them, those that are `gone` get none. A partition that moves is
     reported as materialized, with what is known of the document: it would count as missing, though nothing is to be made.
+    A document that has one in its own set and in another loses the other when any has to move, because only then do we look
+    there; at other times `doctor` finds it.
     """
     missing = sorted(name for name in _without_partition(instance, corpus, known) if name not in gone)
     if not missing:
@@ -57,11 +59,12 @@ def place_partitions(
     holders = {document: holder for holder, members in elsewhere.items() for document in members}
     lost = [document for document in missing if document not in holders and document not in pending]
     begun = [document for document in missing if document in holders and document in pending]
+    twice = holders.keys() & (known.keys() - gone - set(missing))
     moving = [document for document in missing if document in holders and document not in pending]
     moved = moving[:MOVED_AT_ONCE]
     # Whatever is interrupted is done again: a document that is in no set counts as lost the next time.
     report_together(instance, _materializations(corpus, [known[document] for document in moved], holders))
-    delete_misplaced(instance, corpus.name, {*moved, *begun}, elsewhere)
+    delete_misplaced(instance, corpus.name, {*moved, *begun, *twice}, elsewhere)
     add_keys(instance, corpus.name, [*lost, *moved, *begun], shards=corpus.shards)
     return Placed(len(moved), len(moving) - len(moved))
 

@@ -87,29 +87,33 @@ def log_together(
 
 def report_together(instance: dg.DagsterInstance, events: Iterable[dg.AssetMaterialization]) -> None:
     """Write materializations that belong to no run, in batches."""
-    try:
-        from dagster._core.events import (
-            DagsterEvent,
-            DagsterEventBatchMetadata,
-            DagsterEventType,
-            StepMaterializationData,
-        )
-        from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
-    except ImportError:  # another Dagster: slower
-        for event in events:
-            instance.report_runless_asset_event(event)
-        return
     written = list(events)
+    try:
+        _report_in_batch(instance, written)
+    except (AttributeError, ImportError, TypeError):  # another Dagster: slower
+        for event in written:
+            instance.report_runless_asset_event(event)
+
+
+def _report_in_batch(instance: dg.DagsterInstance, materializations: Sequence[dg.AssetMaterialization]) -> None:
+    from dagster._core.events import (
+        DagsterEvent,
+        DagsterEventBatchMetadata,
+        DagsterEventType,
+        StepMaterializationData,
+    )
+    from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
+
     batch_id = str(uuid.uuid4())
-    for number, event in enumerate(written, start=1):
+    for number, materialization in enumerate(materializations, start=1):
         instance.report_dagster_event(
             DagsterEvent(
                 DagsterEventType.ASSET_MATERIALIZATION.value,
                 job_name=RUNLESS_JOB_NAME,
-                event_specific_data=StepMaterializationData(event),
+                event_specific_data=StepMaterializationData(materialization),
             ),
             run_id=RUNLESS_RUN_ID,
-            batch_metadata=DagsterEventBatchMetadata(batch_id, number == len(written)),
+            batch_metadata=DagsterEventBatchMetadata(batch_id, number == len(materializations)),
         )
 
 

@@ -22,6 +22,8 @@ from rag_assets.storing.stores import Store
 COMMAND_LINE_TAG = "rag_assets/command_line"
 # Set on the run that tries a set-aside document alone: its failure says nothing about the others.
 RETRY_TAG = "rag_assets/retry"
+# Set on a run that only publishes: its success does not say that documents can be made again.
+PUBLICATION_TAG = "rag_assets/publication"
 # A run that works writes a line at least every quarter of a minute, but for one request and its bounded retries.
 _SILENT_FOR = timedelta(minutes=20)
 # Between a sensor's request and its run pass a second or two; a daemon that was stopped in between launches nothing.
@@ -104,12 +106,15 @@ def backfill_under_way(instance: dg.DagsterInstance, corpus: CorpusSettings) -> 
     return None
 
 
-def hold_back_until(instance: dg.DagsterInstance, corpus: CorpusSettings) -> datetime | None:
+def hold_back_until(
+    instance: dg.DagsterInstance, corpus: CorpusSettings, *, publications: bool = False
+) -> datetime | None:
     """When the next run may start after failures in a row: 30 s after the first, doubling, at most an hour. Runs that the
-    sensor asked for together, one a shard, fail together: they count as one."""
+    sensor asked for together, one a shard, fail together: they count as one. Runs that make documents and `publications`,
+    which only publish, do not hold each other back."""
     failures = 0
     ended: float | None = None
-    for runs in _last_ingests(instance, corpus):
+    for runs in _last_ingests(instance, corpus, publications=publications):
         failed = [run for run in runs if run.dagster_run.status == dg.DagsterRunStatus.FAILURE]
         if not failed:
             break
@@ -121,20 +126,22 @@ def hold_back_until(instance: dg.DagsterInstance, corpus: CorpusSettings) -> dat
     return datetime.fromtimestamp(ended, UTC) + rest
 
 
-def _last_ingests(instance: dg.DagsterInstance, corpus: CorpusSettings) -> list[list[dg.RunRecord]]:
+def _last_ingests(
+    instance: dg.DagsterInstance, corpus: CorpusSettings, *, publications: bool
+) -> list[list[dg.RunRecord]]:
     """The last runs of the ingest jobs, those of one tick together, the newest first. Retries of one document are not
-    among them."""
+    among them. A run that was executed again from the UI, which puts it into the same tick, counts as it ended last."""
     records: list[dg.RunRecord] = []
+    tags = {PUBLICATION_TAG: "true"} if publications else {}
     for shard in shards_of(corpus.shards):
-        records += instance.get_run_records(
-            dg.RunsFilter(job_name=ingest_job_name(corpus.name, shard)), limit=_LOOKED_AT
-        )
-    asked: dict[str, list[dg.RunRecord]] = {}
+        wanted = dg.RunsFilter(job_name=ingest_job_name(corpus.name, shard), tags=tags)
+        records += instance.get_run_records(wanted, limit=_LOOKED_AT)
+    asked: dict[str, dict[str, dg.RunRecord]] = {}
     for record in sorted(records, key=lambda one: one.storage_id, reverse=True):
         run = record.dagster_run
-        if RETRY_TAG not in run.tags:
-            asked.setdefault(run.tags.get(TICK_ID_TAG, run.run_id), []).append(record)
-    return list(asked.values())
+        if RETRY_TAG not in run.tags and (PUBLICATION_TAG in run.tags) == publications:
+            asked.setdefault(run.tags.get(TICK_ID_TAG, run.run_id), {}).setdefault(run.job_name, record)
+    return [list(runs.values()) for runs in asked.values()]
 
 
 def _touches(run: dg.DagsterRun, corpus: str) -> bool:

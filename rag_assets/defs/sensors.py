@@ -5,19 +5,19 @@ It keeps no truth of its own. Each tick compares the listing with the `documents
 seen, a lost run is found again, and a deleted table is noticed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from rag_assets.config import CorpusSettings
-from rag_assets.defs.assets import check_keys, partitioned_keys, published_key
-from rag_assets.defs.jobs import Job, ingest_job_name
-from rag_assets.defs.partitions import Shard, by_shard, move_to_end, shard_of, shards_of
+from rag_assets.defs.jobs import Job
+from rag_assets.defs.partitions import by_shard, shard_of
 from rag_assets.defs.placing import Placed, place_partitions
 from rag_assets.defs.removing import remove_job_name
 from rag_assets.defs.resources import StoreResource
+from rag_assets.defs.run_requests import Batch, ingest_request, publication_request, publishing
 from rag_assets.defs.runs import (
     RETRY_TAG,
     backfill_under_way,
@@ -29,23 +29,12 @@ from rag_assets.defs.runs import (
 from rag_assets.errors import SourceError, StoreError
 from rag_assets.reading.source import open_source
 from rag_assets.scanning import ReadingLimit, Scan, due_for_retry, scan
-from rag_assets.storing.ledger import make_pending
+from rag_assets.storing.ledger import Standings, make_pending
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
 
-RANGE_START_TAG = "dagster/asset_partition_range_start"
-RANGE_END_TAG = "dagster/asset_partition_range_end"
 # A tick has 60 seconds, and there are other things to do in it. Ten thousand new times of modification take one to read.
 _READING_SECONDS = 15.0
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Documents of one shard to materialize in one run, which `publishes` at its end or leaves that to a later one."""
-
-    shard: Shard
-    documents: Sequence[str]
-    publishes: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,23 +56,6 @@ def plan(found: Scan, corpus: CorpusSettings, *, now: datetime) -> Plan:
         retry=due.document if due else None,
         removed=found.removed[: corpus.max_documents_per_run],
     )
-
-
-def publishing(batches: Sequence[tuple[Shard, Sequence[str]]], size: int) -> list[Batch]:
-    """Runs over `batches`, of which the last publishes, and each before it when `size` documents have come together: a few
-    documents in each of many shards are published once."""
-    runs, unpublished = [], 0
-    for number, (shard, documents) in enumerate(batches, start=1):
-        unpublished += len(documents)
-        publishes = unpublished >= size or number == len(batches)
-        unpublished = 0 if publishes else unpublished
-        runs.append(Batch(shard, documents, publishes))
-    return runs
-
-
-def range_tags(first_key: str, last_key: str) -> dict[str, str]:
-    """The tags that make one run cover the partitions from `first_key` to `last_key`."""
-    return {RANGE_START_TAG: first_key, RANGE_END_TAG: last_key}
 
 
 def corpus_sensor(corpus: CorpusSettings, jobs: Sequence[Job]) -> dg.SensorDefinition:
@@ -120,7 +92,9 @@ def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSetti
     until = hold_back_until(context.instance, corpus)
     now = datetime.now(UTC)
     if until and now < until:
-        return dg.SkipReason(f"the last run failed; the next one may start at {until:%H:%M:%S} UTC")
+        meanwhile = _publication_requests(context.instance, store, corpus, now=now) if corpus.shards > 1 else []
+        idle = f"the last run failed; the next one may start at {until:%H:%M:%S} UTC"
+        return _asked(store, corpus, meanwhile, idle=idle)
     limit = ReadingLimit(changed=corpus.max_documents_per_run * corpus.shards, seconds=_READING_SECONDS)
     settle = timedelta(seconds=corpus.settle_seconds)
     found = scan(store, corpus, open_source(corpus), settle=settle, limit=limit)
@@ -128,46 +102,54 @@ def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSetti
     placed = place_partitions(context.instance, corpus, found.known, pending=pending, gone=gone)
     make_pending(store.documents(corpus.name), found.lost)
     wanted = plan(found, corpus, now=now)
-    requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
-    if not requests and publication_is_due(store, corpus, known=found.known):
-        # A run that selects assets and names no checks does all checks of these assets, those of the night too.
-        requests = [
-            dg.RunRequest(
-                job_name=ingest_job_name(corpus.name, shards_of(corpus.shards)[0]),
-                asset_selection=[published_key(corpus.name)],
-                asset_check_keys=list(check_keys(corpus, "ingest")),
-            )
-        ]
+    requests: list[dg.RunRequest] = []
+    if not wanted.batches and not wanted.removed:  # before a document is tried again, which may take many ticks
+        requests = _publication_requests(context.instance, store, corpus, now=now, known=found.known)
+    if not requests:
+        requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
     for name, reason in found.refused:
         context.log.warning("%s is passed over: %s", name, reason)
     if found.withheld:
         context.log.warning("deletions are withheld: %s", found.withheld)
+    return _asked(store, corpus, requests, idle=_idle(found, placed))
+
+
+def _asked(
+    store: Store, corpus: CorpusSettings, requests: Sequence[dg.RunRequest], *, idle: str
+) -> dg.SensorResult | dg.SkipReason:
+    """The result of a tick that asks for `requests`; where there are none, `idle` says why."""
     if not requests:
-        return dg.SkipReason(_idle(found, placed))
+        return dg.SkipReason(idle)
     note_request(store, corpus, len(requests))
-    return dg.SensorResult(run_requests=requests)
+    return dg.SensorResult(run_requests=list(requests))
+
+
+def _publication_requests(
+    instance: dg.DagsterInstance,
+    store: Store,
+    corpus: CorpusSettings,
+    *,
+    now: datetime,
+    known: Standings | None = None,
+) -> list[dg.RunRequest]:
+    """A run that only publishes, where readers miss something and no such run has just failed.
+
+    Of several shards one may fail for days, and what the others made is not to wait for it. One shard publishes with each
+    of its runs.
+    """
+    until = hold_back_until(instance, corpus, publications=True)
+    if until and now < until:
+        return []
+    due = publication_is_due(store, corpus, known=known, beside_pending=corpus.shards > 1)
+    return [publication_request(corpus)] if due else []
 
 
 def _ingest_requests(instance: dg.DagsterInstance, corpus: CorpusSettings, wanted: Plan) -> list[dg.RunRequest]:
     if wanted.retry:
         # Without what readers see: the failure of one document would turn it red. A retry that succeeds is published next.
         batch = Batch(shard_of(wanted.retry, corpus.shards), [wanted.retry], publishes=False)
-        return [_ingest_request(instance, corpus, batch, {RETRY_TAG: "true"})]
-    return [_ingest_request(instance, corpus, batch, {}) for batch in wanted.batches]
-
-
-def _ingest_request(
-    instance: dg.DagsterInstance, corpus: CorpusSettings, batch: Batch, tags: Mapping[str, str]
-) -> dg.RunRequest:
-    first, last = move_to_end(instance, corpus.name, batch.documents, shard=batch.shard)
-    alone = len(batch.documents) == 1
-    return dg.RunRequest(
-        job_name=ingest_job_name(corpus.name, batch.shard),
-        partition_key=first if alone else None,
-        tags={"rag_assets/documents": str(len(batch.documents)), **tags, **({} if alone else range_tags(first, last))},
-        asset_selection=None if batch.publishes else list(partitioned_keys(corpus.name, batch.shard)),
-        asset_check_keys=None if batch.publishes else [],
-    )
+        return [ingest_request(instance, corpus, batch, tags={RETRY_TAG: "true"})]
+    return [ingest_request(instance, corpus, batch) for batch in wanted.batches]
 
 
 def _removal_requests(corpus: CorpusSettings, wanted: Plan) -> list[dg.RunRequest]:

@@ -86,7 +86,7 @@ class RayProvider:
         """Embed `texts` on one worker; what the provider raises there is raised here.
 
         When the worker dies, its texts are embedded once more by another. Raises `BatchLost` when that dies as well, and
-        `ProviderError` where Ray is not installed, no cluster answers, or no worker can be started.
+        `ProviderError` where Ray is not installed, no cluster answers, no worker can be started, or Ray itself fails.
         """
         if kind == "query":
             return self._here.embed(texts, kind)
@@ -158,7 +158,7 @@ def _keep_quiet(ray: Any) -> None:
         for line in data["lines"]:
             _log.info("Ray: %s", _one_line(line))
 
-    worker = ray._private.worker
+    worker: Any = getattr(getattr(ray, "_private", None), "worker", None)
     if hasattr(worker, "print_to_stdstream"):
         worker.print_to_stdstream = log
 
@@ -220,13 +220,21 @@ class _Pool:
     ) -> None:
         self._ray = connect(asked.address)
         errors = self._ray.exceptions
-        self._losses = (errors.RayActorError, errors.ObjectLostError, errors.OutOfMemoryError)
+        self._losses = (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+            errors.OutOfMemoryError,
+        )
         self._asked = asked
         self._identity = dict(identity)
         self._changed = threading.Condition()
         # Words, not an exception: its traceback would hold the provider, which would never be dropped.
         self._failure = ""
         self._closed = False
+        self._was_ready = False
+        """Whether any worker ever was: then it is not the settings that keep another from it."""
         self._calls = 0
         self._places = [_Place() for _ in range(asked.workers)]
         # A place for each request that may be in flight, the one that was used last at the end.
@@ -241,13 +249,16 @@ class _Pool:
         """See `RayProvider.embed`."""
         died: list[str] = []
         while len(died) < 2:
-            place = self._take()
-            actor, called = place.actor, place.called
+            place, actor, called = self._take()
             try:
                 reply: Embedded | Exception = self._ray.get(actor.embed.remote(list(texts)))
-            except self._losses as error:
+            except self._ray.exceptions.RayTaskError:  # what the provider raises and nobody deals with
+                raise
+            except Exception as error:  # a lost ray:// connection raises `ConnectionError`, then `Exception` itself
                 if self._closed:
                     raise ProviderError(_CLOSED) from None
+                if not isinstance(error, self._losses):
+                    raise ProviderError(self._why_not_embedded(texts, error)) from error
                 _log.warning("A Ray worker died with %d texts: %s: %s", len(texts), called, _one_line(error))
                 died.append(called)
                 self._replace(place, actor)
@@ -278,8 +289,9 @@ class _Pool:
                 thread.join(_CLOSE_SECONDS)
         atexit.unregister(self.close)
 
-    def _take(self) -> _Place:
-        """A place whose worker is ready and has not too much in flight. Raises `ProviderError` when none will be."""
+    def _take(self) -> tuple[_Place, Any, str]:
+        """A place whose worker is ready and has not too much in flight, that worker, and what it is called: once the
+        lock is let go another may be there. Raises `ProviderError` when none will be ready."""
         with self._changed:
             self._changed.wait_for(lambda: self._failure or any(place.ready for place in self._free))
             if self._failure:
@@ -287,7 +299,7 @@ class _Pool:
             place = next(place for place in self._free if place.ready)
             self._free.remove(place)
             self._calls += 1
-            return place
+            return place, place.actor, place.called
 
     def _give_back(self, place: _Place) -> None:
         with self._changed:
@@ -310,12 +322,17 @@ class _Pool:
         thread.start()
 
     def _start(self, place: _Place) -> None:
-        """Put a worker that makes the right vectors into `place`, or leave it empty and say why."""
+        """Put a worker that makes the right vectors into `place`, or leave it empty and say why.
+
+        What the provider raises at the first start would be raised by all; later it is the trouble of one.
+        """
         try:
             why = self._started(place)
         except Exception as error:  # from the provider there, or from Ray
-            self._fail(f"A Ray worker could not be started: {_one_line(_cause(error))}")
-            why = None
+            why = _one_line(_cause(error)).rstrip(".")
+            if not self._was_ready:
+                self._fail(f"A Ray worker could not be started: {why}.")
+                return
         if why is not None:
             self._kill(place.actor)
             self._leave(place, why)
@@ -351,6 +368,7 @@ class _Pool:
             return
         with self._changed:
             place.called, place.ready = called, True
+            self._was_ready = True
             self._changed.notify_all()
 
     def _leave(self, place: _Place, why: str) -> None:
@@ -375,6 +393,12 @@ class _Pool:
             f"the cluster at embedding.ray.address {asked.address!r} had no room for {asked.cpus:g} CPUs and"
             f" {asked.gpus:g} GPUs within embedding.ray.start_seconds {asked.start_seconds:g}; it has"
             f" {there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs in all, some in use; ask for less, or add nodes"
+        )
+
+    def _why_not_embedded(self, texts: Sequence[str], error: Exception) -> str:
+        return (
+            f"The Ray cluster at embedding.ray.address {self._asked.address!r} failed with {len(texts)} texts:"
+            f" {type(error).__name__}: {_one_line(error)}; see what `ray status` tells there, and run it again"
         )
 
     def _kill(self, actor: Any) -> None:

@@ -69,16 +69,22 @@ class StoreClaims:
 
     def __enter__(self) -> Self:
         with suppress(StoreError):
-            self._held.enter_context(lease(self._objects, self._lock(self._owner)))
-
-            def begin(book: _Book) -> bool:
-                book.starts += 1
-                book.claims[self._owner] = set()
-                self._starts = book.starts
-                return self._drop_the_dead(book)
-
-            self._with_others = self._change(begin)
+            self._begin()
         return self
+
+    def _begin(self) -> None:
+        """Become an owner: hold a lock, and stand in the book."""
+        self._held.close()
+        self._owner = uuid.uuid4().hex
+        self._held.enter_context(lease(self._objects, self._lock(self._owner)))
+
+        def enter(book: _Book) -> bool:
+            book.starts += 1
+            book.claims[self._owner] = set(self._ours)
+            self._starts = book.starts
+            return self._drop_the_dead(book)
+
+        self._with_others |= self._change(enter)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -93,7 +99,9 @@ class StoreClaims:
         """Claim those of `keys` that nobody else has claimed. A key that is ours already stays so."""
         wanted = {key[:_KEY_LETTERS] for key in keys}
 
-        def take(book: _Book) -> set[str]:
+        def take(book: _Book) -> set[str] | None:
+            if self._owner not in book.claims:
+                return None
             others = self._drop_the_dead(book)
             self._with_others |= others or book.starts != self._starts
             taken = set().union(*(theirs for owner, theirs in book.claims.items() if owner != self._owner))
@@ -102,6 +110,9 @@ class StoreClaims:
 
         try:
             got = self._change(take)
+            if got is None:  # we were silent for so long that others took us for dead
+                self._begin()
+                got = self._change(take) or set()
         except StoreError:
             return Claimed(mine=frozenset(keys), known=frozenset())
         self._ours |= got

@@ -121,14 +121,6 @@ class _Held:
         if self._mark is not None:
             with suppress(StoreError):
                 self._mark = self._put(None, self._mark)
-        if self._mark is None:
-            _log.warning(
-                "the lock %s/%s was lost meanwhile: this process was silent for %g seconds. What it committed stands, and"
-                " is verified by the next publication",
-                self._objects.uri,
-                self._path,
-                EXPIRES_SECONDS,
-            )
 
     def _beat(self) -> None:
         while self._mark is not None and not self._end.wait(BEAT_SECONDS):
@@ -144,6 +136,14 @@ class _Held:
             there = self._objects.get(self._path)
             if there is not None and _field(there.data, "owner") == self._owner:
                 after = self._objects.update(self._path, _content(holder, self._owner), there.mark)
+        if after is None:
+            _log.warning(
+                "the lock %s/%s is lost: this process was silent for %g seconds. What it committed stands, and is verified"
+                " by the next publication",
+                self._objects.uri,
+                self._path,
+                EXPIRES_SECONDS,
+            )
         return after
 
 

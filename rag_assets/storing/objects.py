@@ -5,12 +5,14 @@ S3, GCS and Azure are the same code here.
 """
 
 import functools
+import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 from typing import Any
 
 from rag_assets.errors import StoreError
@@ -27,8 +29,13 @@ _TROUBLE = re.compile(
     r"|lacked (the necessary privileges|valid authentication credentials)"
 )
 _REFUSED = re.compile(r"40[13] (Forbidden|Unauthorized)|lacked ")
+_LOOKS_AT_THE_CLOCK = 3
+_CREDENTIALS_KEPT = timedelta(minutes=5)
+_ENDPOINTS = {"AWS": "AWS_ENDPOINT_URL", "AZURE": "AZURE_STORAGE_ENDPOINT"}
 _reached: set[str] = set()
-_RETRIES: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
+# All objects here are small. A request that hangs must be over, and sent again, before a lock that waits for it expires.
+_RETRIES: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
+_PATIENCE: Any = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=6)}
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,7 @@ class Objects:
 
     def get(self, path: str) -> Stored | None:
         """The object at `path`, None where there is none."""
-        import obstore
-
+        obstore = _obstore(self.uri)
         with self._told():
             try:
                 found = obstore.get(self._store, path)
@@ -71,15 +77,13 @@ class Objects:
 
     def put(self, path: str, data: bytes) -> None:
         """Put `data`, whatever is there."""
-        import obstore
-
+        obstore = _obstore(self.uri)
         with self._told():
             obstore.put(self._store, path, data)
 
     def delete(self, path: str) -> None:
         """Delete the object at `path`, where there is one."""
-        import obstore
-
+        obstore = _obstore(self.uri)
         with self._told():
             try:
                 obstore.delete(self._store, path)
@@ -88,23 +92,20 @@ class Objects:
 
     def folders(self, path: str = "") -> list[str]:
         """The names of the folders below `path`, sorted."""
-        import obstore
-
+        obstore = _obstore(self.uri)
         with self._told():
             found = obstore.list_with_delimiter(self._store, path or None)
             return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
 
     def size(self, path: str = "") -> int:
         """How many bytes the objects below `path` take together."""
-        import obstore
-
+        obstore = _obstore(self.uri)
         with self._told():
             return sum(one["size"] for some in obstore.list(self._store, path or None) for one in some)
 
     def modified(self, path: str) -> datetime | None:
         """When the object at `path` was put, by the clock of the store; None where there is none."""
-        import obstore
-
+        obstore = _obstore(self.uri)
         with self._told():
             try:
                 moment: datetime = obstore.head(self._store, path)["last_modified"]
@@ -115,24 +116,23 @@ class Objects:
 
     @functools.cached_property
     def _store(self) -> Any:
+        from obstore.store import from_url
+
+        owner = _owner(self.uri)
+        allow_http = os.environ.get(f"{owner}_ALLOW_HTTP", "").lower() in ("true", "1", "yes")
+        options: Any = {**_PATIENCE, "allow_http": allow_http}
+        _refuse_endpoint(_ENDPOINTS.get(owner))
+        more: Any = _profile() if owner == "AWS" else {}
         try:
-            from obstore.store import from_url
-        except ImportError:
-            extra = {"gs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}.get(
-                self.uri.partition("://")[0], "s3"
-            )
+            return from_url(self.uri, retry_config=_RETRIES, client_options=options, **more)
+        except Exception as error:  # obstore has no class of its own for what it cannot read
             raise StoreError(
-                f"{self.uri} needs a package that is not installed: pip install 'rag-assets[{extra}]'"
-            ) from None
-        try:
-            return from_url(self.uri, retry_config=_RETRIES)
-        except Exception as error:  # obstore has no class of its own for an address that it cannot read
-            raise StoreError(
-                f"{self.uri} is no address of an object store ({_reason(error)}); allowed: s3://, gs:// and az://"
+                f"{self.uri} cannot be opened ({_reason(error)}); allowed are s3://, gs:// and az://, with credentials in"
+                " the environment (docs/deployment.md)"
             ) from error
 
     def _put_if(self, path: str, data: bytes, mode: Any) -> Mark | None:
-        import obstore
+        obstore = _obstore(self.uri)
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         with self._told():
@@ -151,6 +151,8 @@ class Objects:
 
         try:
             yield
+        except NotImplementedError as error:  # a put on condition, where the store has none
+            raise _without_conditions(self.uri) from error
         except (BaseError, FileNotFoundError, OSError) as error:
             raise store_trouble(self.uri, error) or _unreachable(self.uri, error) from error
 
@@ -177,14 +179,76 @@ def _is_there(uri: str, error: BaseException) -> None:
 
 def _unreachable(uri: str, error: BaseException) -> StoreError:
     if "builder error" in str(error):
-        owner = {"gs": "GOOGLE", "az": "AZURE", "abfs": "AZURE", "abfss": "AZURE"}.get(uri.partition("://")[0], "AWS")
         return StoreError(
-            f"{uri} cannot be reached ({_reason(error)}); a server without TLS needs {owner}_ALLOW_HTTP=true"
+            f"{uri} cannot be reached ({_reason(error)}); a server without TLS needs {_owner(uri)}_ALLOW_HTTP=true"
         )
     return StoreError(
         f"{uri} cannot be reached ({_reason(error)}); check RAG_ASSETS_HOME, the network, and the credentials and the"
         " address of the server in the environment (docs/deployment.md)"
     )
+
+
+def _without_conditions(uri: str) -> StoreError:
+    return StoreError(
+        f"the server of {uri} does not keep to the conditions of a put (If-None-Match, If-Match): two writers would"
+        " overwrite each other's commits. Use a store that does, such as Amazon S3, or a folder"
+    )
+
+
+def _obstore(uri: str) -> ModuleType:
+    """The package that speaks to object stores. Raises `StoreError` that names the extra where it is missing."""
+    try:
+        import obstore
+    except ImportError:
+        extra = {"GOOGLE": "gcs", "AZURE": "azure"}.get(_owner(uri), "s3")
+        raise StoreError(f"{uri} needs a package that is not installed: pip install 'rag-assets[{extra}]'") from None
+    return obstore
+
+
+def _refuse_endpoint(variable: str | None) -> None:
+    """Raise `StoreError` for the address of a server that obstore and Lance would panic at."""
+    named = os.environ.get(variable) if variable else None
+    if named is not None and not re.match(r"https?://[^/]", named):
+        raise StoreError(f"{variable} {named!r} is no address of a server; write http://host:port, or unset it")
+
+
+def _profile() -> dict[str, Any]:
+    """The credentials and the region of an AWS profile, which Lance finds by itself and obstore does not; nothing where the
+    environment has a key, or no file of profiles is there."""
+    files = [
+        os.environ.get(variable) or os.path.expanduser(place)  # noqa: PTH111 - Path.home() may raise
+        for variable, place in (
+            ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+            ("AWS_CONFIG_FILE", "~/.aws/config"),
+        )
+    ]
+    if os.environ.get("AWS_ACCESS_KEY_ID") or not any(map(os.path.exists, files)):
+        return {}
+    try:
+        from botocore.session import Session
+    except ImportError:
+        return {}
+    session = Session()
+    found = session.get_credentials()
+    if found is None:
+        return {}
+
+    def credentials() -> dict[str, Any]:
+        now = found.get_frozen_credentials()  # fetched anew by botocore where they expire
+        return {
+            "access_key_id": now.access_key,
+            "secret_access_key": now.secret_key,
+            "token": now.token,
+            "expires_at": datetime.now(UTC) + _CREDENTIALS_KEPT,
+        }
+
+    region = None if os.environ.get("AWS_REGION") else session.get_config_variable("region")
+    return {"credential_provider": credentials, **({"region": region} if region else {})}
+
+
+def _owner(uri: str) -> str:
+    """What the variables of the environment that concern `uri` begin with."""
+    return {"gs": "GOOGLE", "az": "AZURE", "abfs": "AZURE", "abfss": "AZURE"}.get(uri.partition("://")[0], "AWS")
 
 
 @functools.cache
@@ -197,12 +261,17 @@ def objects_at(uri: str) -> Objects:
 def seconds_behind(objects: Objects) -> float:
     """By how much the clock of this machine is behind that of the store, to within a second; looked at once a process."""
     path = f"locks/clock-{uuid.uuid4().hex}"
-    objects.put(path, b"")
     try:
+        for _ in range(_LOOKS_AT_THE_CLOCK):
+            before = datetime.now(UTC)
+            objects.put(path, b"")
+            took = datetime.now(UTC) - before
+            if took < timedelta(seconds=1):  # else it was sent more than once
+                break
         theirs = objects.modified(path)
     finally:
         objects.delete(path)
-    return (theirs - datetime.now(UTC)).total_seconds() if theirs else 0.0
+    return (theirs - before - took / 2).total_seconds() if theirs else 0.0
 
 
 def require_reachable(uri: str) -> None:
@@ -232,10 +301,7 @@ def require_safe_commits(objects: Objects) -> None:
     finally:
         objects.delete(path)
     if not kept:
-        raise StoreError(
-            f"the server of {objects.uri} does not keep to the conditions of a put (If-None-Match, If-Match): two writers"
-            " would overwrite each other's commits. Use a store that does, such as Amazon S3, or a folder"
-        )
+        raise _without_conditions(objects.uri)
     behind = seconds_behind(objects)
     if abs(behind) > LARGEST_SKEW.total_seconds():
         raise StoreError(

@@ -130,12 +130,18 @@ def embedding_for(corpus: CorpusSettings, publication: Publication) -> Embedding
 
 
 def publication_is_due(
-    store: Store, corpus: CorpusSettings, *, known: Standings | None = None, resume: bool = False
+    store: Store,
+    corpus: CorpusSettings,
+    *,
+    known: Standings | None = None,
+    resume: bool = False,
+    beside_pending: bool = False,
 ) -> bool:
     """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between, or,
     with `resume`, a person rolled back or an evaluation held it.
 
-    `known` spares a look into the documents table to who has just read it.
+    A document that is on its way holds it up, because the run that makes it publishes; not with `beside_pending`. `known`
+    spares a look into the documents table to who has just read it.
     """
     generation = generation_of(corpus)
     if known is None:
@@ -143,11 +149,13 @@ def publication_is_due(
     before = latest_publication(store, corpus.name)
     if (not known and before is None) or (before is not None and before.is_rollback and not resume):
         return False
-    if any(document.status == "pending" for document in known.values()) or _waiting(known, before, generation):
+    pending = any(document.status == "pending" for document in known.values())
+    if (pending and not beside_pending) or _waiting(known, before, generation):
         return False
     table = _index_table(store, corpus.name, generation)
     if before is None:
-        return True
+        indexed = (one.status == "indexed" and one.generation == generation.id for one in known.values())
+        return not pending or any(indexed)
     if not resume and held_back(store, corpus):
         return False
     return not _is_current(before, generation.id, table)

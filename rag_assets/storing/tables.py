@@ -428,10 +428,11 @@ class Table:
         """Writers of one machine take turns, so that they do not use up their retries against each other."""
         with contextlib.ExitStack() as held:
             if self._lock_path is not None:
-                # Of an object store the lock lies in the user's cache, which may be read-only.
+                # Of an object store the lock lies in the user's cache, which may be read-only. A singleton, because who
+                # commits may find that the table lacks columns, and commit those first.
                 with contextlib.suppress(OSError) if "://" in self.uri else contextlib.nullcontext():
                     self._lock_path.parent.mkdir(parents=True, exist_ok=True)
-                    held.enter_context(FileLock(self._lock_path))
+                    held.enter_context(FileLock(self._lock_path, is_singleton=True))
             with self._writing():
                 yield
 

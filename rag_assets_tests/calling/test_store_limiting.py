@@ -132,7 +132,11 @@ def test_what_a_reply_tells_is_kept_to_by_all_and_put_once(
 def test_where_the_store_does_not_answer_a_machine_keeps_to_the_limits_alone(
     clock: Clock, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ):
+    asked = 0
+
     def down(*_: object) -> None:
+        nonlocal asked
+        asked += 1
         raise StoreError("down")
 
     for method in ("get", "create", "update"):
@@ -143,6 +147,7 @@ def test_where_the_store_does_not_answer_a_machine_keeps_to_the_limits_alone(
         with limiter.request(1):
             pass
     assert clock.now - started > 120
+    assert asked < 10, "to ask takes seconds, so it is asked again after a minute"
 
 
 def test_the_home_decides_who_shares_the_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -109,8 +109,37 @@ def test_keys_of_another_number_of_shards_are_found_and_deleted():
         assert delete_sets(instance, "c") == 0
 
 
-def test_keys_are_deleted_one_by_one_where_the_storage_is_another(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rag_assets.defs.partitions.SqlEventLogStorage", type(None))
+@pytest.mark.parametrize("other", ["storage", "module", "table"])
+def test_keys_are_deleted_one_by_one_where_the_storage_or_dagster_is_another(
+    monkeypatch: pytest.MonkeyPatch, other: str
+):
+    from dagster._core.storage.event_log import schema, sql_event_log
+
+    deleted = []
+    one_by_one = dg.DagsterInstance.delete_dynamic_partition
+
+    def delete(instance: dg.DagsterInstance, name: str, key: str) -> None:
+        deleted.append(key)
+        monkeypatch.undo()
+        one_by_one(instance, name, key)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_keys(instance, "c", ["a", "b"])
+        monkeypatch.setattr(dg.DagsterInstance, "delete_dynamic_partition", delete)
+        if other == "storage":
+            monkeypatch.setattr(sql_event_log, "SqlEventLogStorage", type(None))
+        elif other == "module":
+            monkeypatch.delattr(schema, "DynamicPartitionsTable")
+        else:
+            monkeypatch.setattr(schema, "DynamicPartitionsTable", object())
+        delete_keys(instance, "c", ["a"])
+        assert instance.get_dynamic_partitions("c_documents") == ["b"]
+    assert deleted == ["a"]
+
+
+def test_keys_are_deleted_together(monkeypatch: pytest.MonkeyPatch):
+    """Fails when Dagster changes what is private: the public call would be used for each."""
+    monkeypatch.delattr(dg.DagsterInstance, "delete_dynamic_partition")
     with dg.DagsterInstance.ephemeral() as instance:
         add_keys(instance, "c", ["a", "b"])
         delete_keys(instance, "c", ["a"])

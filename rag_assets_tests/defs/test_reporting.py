@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from rag_assets.defs.reporting import partition_metadata
+from rag_assets.defs.reporting import partition_metadata, report_together
 
 PARTITIONS = dg.DynamicPartitionsDefinition(name="pages")
 RANGE = {"dagster/asset_partition_range_start": "a.md", "dagster/asset_partition_range_end": "c%2Cd.md"}
@@ -60,3 +60,24 @@ def test_another_dagster_gets_the_public_call(monkeypatch: pytest.MonkeyPatch):
     with dg.DagsterInstance.ephemeral() as instance:
         assert materialized(instance) == EXPECTED
     assert calls == ["a.md", "b.md", "c%2Cd.md"]
+
+
+@pytest.mark.parametrize("changed", [None, "name", "signature"])
+def test_materializations_that_belong_to_no_run_are_written_with_any_dagster(
+    monkeypatch: pytest.MonkeyPatch, changed: str | None
+):
+    """One by one where what is private has changed; together otherwise, which fails when Dagster changes it."""
+    from dagster._core import events
+
+    def other(**_: object) -> None:
+        raise AssertionError("this signature takes nothing by position")
+
+    if changed == "name":
+        monkeypatch.delattr(events, "DagsterEventBatchMetadata")
+    elif changed == "signature":
+        monkeypatch.setattr(events, "DagsterEventBatchMetadata", other)
+    else:
+        monkeypatch.delattr(dg.DagsterInstance, "report_runless_asset_event")
+    with dg.DagsterInstance.ephemeral() as instance:
+        report_together(instance, (dg.AssetMaterialization("pages", partition=key) for key in ("a", "b")))
+        assert instance.get_materialized_partitions(dg.AssetKey("pages")) == {"a", "b"}

@@ -8,6 +8,7 @@ import pytest
 
 from rag_assets.defs.runs import (
     COMMAND_LINE_TAG,
+    PUBLICATION_TAG,
     RETRY_TAG,
     hold_back_until,
     ingest_lock,
@@ -125,6 +126,29 @@ def test_the_sensor_holds_back_longer_after_each_failure_in_a_row(platform: Plat
         fake.recover()
         platform.ingest()
         assert hold_back_until(instance, platform.notes) is None
+
+
+def test_a_run_that_was_executed_again_and_succeeded_ends_the_holding_back(platform: Platform):
+    """From the UI: the new run has the tags of the failed one, the tick that asked for it among them."""
+    with platform.instance() as instance:
+        tags = {"dagster/tick": "8"}
+        instance.report_run_failed(make_run(instance, status=dg.DagsterRunStatus.STARTED, tags=tags))
+        assert hold_back_until(instance, platform.notes) is not None
+        make_run(instance, status=dg.DagsterRunStatus.SUCCESS, tags=tags)
+        assert hold_back_until(instance, platform.notes) is None
+
+
+def test_a_run_that_only_publishes_neither_holds_back_an_ingest_nor_allows_it(platform: Platform):
+    with platform.instance() as instance:
+        instance.report_run_failed(make_run(instance, status=dg.DagsterRunStatus.STARTED, tags={}))
+        held = hold_back_until(instance, platform.notes)
+        assert held is not None
+        assert hold_back_until(instance, platform.notes, publications=True) is None
+        publication = {PUBLICATION_TAG: "true"}
+        make_run(instance, status=dg.DagsterRunStatus.SUCCESS, tags=publication)
+        instance.report_run_failed(make_run(instance, status=dg.DagsterRunStatus.STARTED, tags=publication))
+        assert hold_back_until(instance, platform.notes) == held
+        assert hold_back_until(instance, platform.notes, publications=True) is not None
 
 
 def test_the_sensor_publishes_what_a_dead_run_left_unpublished(platform: Platform):

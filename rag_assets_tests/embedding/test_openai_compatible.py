@@ -225,7 +225,7 @@ class TestFailuresThatPass:
 
     def test_a_server_that_does_not_answer_in_time_is_named(self, fake: FakeOpenAI):
         fake.latency_seconds = 0.3
-        assert "did not answer within 0.05 s (1 attempts)" in _failure(fake, timeout_seconds=0.05, max_retries=0)
+        assert "did not answer within 0.05 s (1 attempt)" in _failure(fake, timeout_seconds=0.05, max_retries=0)
 
 
 class TestRefusals:

@@ -4,9 +4,11 @@ import gc
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -27,7 +29,7 @@ from rag_assets.config import (
 from rag_assets.embedding import ray_workers
 from rag_assets.embedding.batching import EmbeddingOutcome, embed_all
 from rag_assets.embedding.hashing import HashingProvider, hashed_bags
-from rag_assets.embedding.provider import EmbeddingProvider, TextRefused, Vectors, price_of
+from rag_assets.embedding.provider import Embedded, EmbeddingProvider, TextRefused, Vectors, price_of
 from rag_assets.embedding.providers import embedding_identity, make_provider
 from rag_assets.embedding.ray_workers import RayProvider
 from rag_assets.errors import ConfigError, ProviderError
@@ -262,6 +264,160 @@ def test_a_provider_that_a_node_does_not_have_is_named(cluster: RayCluster, monk
     monkeypatch.setattr("rag_assets.plugins.entry_points", lambda **wanted: EntryPoints([found]).select(**wanted))
     with pytest.raises(ProviderError, match="A Ray worker could not be started: 'own' is brought by no package"):
         embed(over_ray(PluginEmbedding(provider="own"), cluster))
+
+
+# With a fake of Ray
+
+HASHING = HashingEmbedding(provider="hashing")
+
+
+class FakeRay:
+    """The module `ray`, as far as a pool needs it. `tokens` of what comes back is the number of the worker, from 1.
+
+    `starts` are what happens at each start in turn and `replies` at each request, as an exception that is raised, a
+    function that is called and may return one, or None; after the last all goes well.
+    """
+
+    def __init__(self, starts: Sequence[Any], replies: Sequence[Any]) -> None:
+        import ray.exceptions
+
+        self.exceptions = ray.exceptions
+        self.introduced: list[int] = []
+        self._starts, self._replies = deque(starts), deque(replies)
+        self._started = 0
+
+    def remote(self, _worker: type) -> Any:
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._start))
+
+    def get(self, call: Callable[[], Any], timeout: float | None = None) -> Any:
+        return call()
+
+    def kill(self, _actor: Any) -> None:
+        pass
+
+    def _start(self, *_: Any) -> Any:
+        self._started += 1
+        number = self._started
+
+        def introduce() -> Any:
+            _happens(self._starts)
+            self.introduced.append(number)
+            return dict(make_provider(HASHING).identity), f"worker {number}"
+
+        def embed(texts: Sequence[str]) -> Embedded:
+            assert number in self.introduced
+            _happens(self._replies)
+            return Embedded(np.ones((len(texts), 2), np.float32), tokens=number)
+
+        return SimpleNamespace(
+            introduce=SimpleNamespace(remote=lambda: introduce),
+            embed=SimpleNamespace(remote=lambda texts: lambda: embed(texts)),
+        )
+
+
+def _happens(told: deque[Any]) -> None:
+    what = told.popleft() if told else None
+    if callable(what):
+        what = what()
+    if what is not None:
+        raise what
+
+
+def over_fake(
+    monkeypatch: pytest.MonkeyPatch, *, workers: int = 1, starts: Sequence[Any] = (), replies: Sequence[Any] = ()
+) -> RayProvider:
+    """A provider whose workers are all ready."""
+    if why := ray_cluster.missing():
+        pytest.skip(why)
+    fake_ray = FakeRay(starts, replies)
+    monkeypatch.setattr(ray_workers, "connect", lambda _address: fake_ray)
+    provider = RayProvider(HASHING, RayWorkers(workers=workers))
+    pool = provider._pool
+    wait_until(lambda: all(place.ready for place in pool._places), "all workers are ready")
+    return provider
+
+
+def of_ray(name: str) -> Exception:
+    import ray.exceptions
+
+    made: Exception = getattr(ray.exceptions, name)(*([] if name == "ActorDiedError" else ["gone"]))
+    return made
+
+
+@pytest.mark.parametrize("name", ["ActorDiedError", "WorkerCrashedError", "NodeDiedError", "OutOfMemoryError"])
+def test_what_was_lost_with_a_worker_or_its_node_is_done_once_more(monkeypatch: pytest.MonkeyPatch, name: str):
+    assert over_fake(monkeypatch, replies=[lambda: of_ray(name)]).embed(["text"], "document").tokens == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["RaySystemError", "RpcError", "LocalRayletDiedError", ConnectionError("gone"), Exception("not connected")],
+    ids=str,
+)
+def test_what_else_ray_raises_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch, error: str | Exception):
+    """A ray:// connection that is lost raises `ConnectionError`, and `Exception` itself at every later call."""
+    provider = over_fake(monkeypatch, replies=[lambda: of_ray(error) if isinstance(error, str) else error])
+    name = error if isinstance(error, str) else type(error).__name__
+    with pytest.raises(
+        ProviderError, match=rf"address 'auto' failed with 1 texts: {name}: .*; see what `ray status` tells"
+    ):
+        provider.embed(["text"], "document")
+
+
+def test_what_a_provider_raises_by_mistake_stays_what_it_is(monkeypatch: pytest.MonkeyPatch):
+    def raised() -> Exception:
+        from ray.exceptions import RayTaskError
+
+        error: Exception = RayTaskError("embed", "ValueError: a mistake", ValueError("a mistake")).as_instanceof_cause()
+        return error
+
+    provider = over_fake(monkeypatch, replies=[raised])
+    with pytest.raises(ValueError, match="a mistake"):
+        provider.embed(["text"], "document")
+
+
+def test_a_worker_that_was_replaced_meanwhile_is_not_taken_for_the_new_one(monkeypatch: pytest.MonkeyPatch):
+    """Between the choice of a worker and the request another thread may replace it by one that is not introduced yet."""
+    asked = threading.Event()
+
+    def tell_and_die() -> Exception:
+        asked.set()
+        return of_ray("ActorDiedError")
+
+    provider = over_fake(monkeypatch, starts=[None, lambda: asked.wait(60) and None], replies=[tell_and_die])
+    pool = provider._pool
+    take = pool._take
+
+    def take_and_replace() -> Any:
+        taken = place, actor, _ = take()
+        if not asked.is_set():
+            pool._replace(place, actor)
+            wait_until(lambda: place.actor is not actor, "another worker is put in its place")
+        return taken
+
+    monkeypatch.setattr(pool, "_take", take_and_replace)
+    assert provider.embed(["text"], "document").tokens == 2
+
+
+def test_a_worker_that_cannot_be_started_again_does_not_end_the_work_of_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def died() -> Exception:
+        return of_ray("ActorDiedError")
+
+    refused = ProviderError("The model is not on this node.")
+    provider = over_fake(monkeypatch, workers=2, starts=[None, None, refused, refused], replies=[died, None, died])
+    provider.embed(["text"], "document")
+    told = "Embedding goes on with 1 of 2 Ray workers: The model is not on this node"
+    wait_until(lambda: told in caplog.text, "one is given up")
+    with pytest.raises(ProviderError, match=r"No Ray worker could be started: The model is not on this node\.$"):
+        provider.embed(["text"], "document")
+
+
+def test_what_a_version_of_ray_does_not_have_is_left_alone():
+    """It was taken for a cluster that does not answer."""
+    ray_workers._keep_quiet(SimpleNamespace())
+    ray_workers._keep_quiet(SimpleNamespace(_private=SimpleNamespace(worker=SimpleNamespace())))
 
 
 # Without a cluster

@@ -131,3 +131,14 @@ def test_machines_that_embed_the_same_texts_at_once_send_each_once(objects: Obje
     assert sorted(shared.sent) == sorted(texts.values())
     assert shared.kept == set(texts)
     assert sum(sent_by) == 120
+
+
+def test_who_was_taken_for_dead_claims_anew(objects: Objects):
+    """Its lock was deleted, and nobody took it again: from then on every text was sent by both."""
+    with StoreClaims(objects, "t", nothing_known) as one, StoreClaims(objects, "t", nothing_known) as other:
+        assert one.claim(["a"]).mine == {"a"}
+        objects.delete(f"locks/claims.t.{one._owner}.json")
+        assert other.claim(["b"]).mine == {"b"}
+        assert one.claim(["a", "b", "c"]).mine == {"a", "c"}
+        assert other.claim(["a", "b", "c"]).mine == {"b"}
+    assert objects.size("locks") == 0

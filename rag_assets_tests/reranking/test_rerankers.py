@@ -14,7 +14,7 @@ from rag_assets.config import (
     LateInteractionRerank,
     LLMRerank,
     NoRerank,
-    PluginProvider,
+    PluginEmbedding,
     PluginRerank,
     RerankSettings,
     load_settings,
@@ -124,5 +124,5 @@ def test_the_price_of_a_chat_model_is_that_of_the_list(tmp_path: Path):
 def test_a_name_that_is_ours_in_one_section_is_free_in_another():
     """An embedding plugin called `http` was taken for the reranker of that name when its publication was read."""
     adapter: TypeAdapter[EmbeddingSettings] = TypeAdapter(EmbeddingSettings)
-    settings = PluginProvider.model_validate({"provider": "http", "url": "x"})
+    settings = PluginEmbedding.model_validate({"provider": "http", "url": "x"})
     assert adapter.validate_json(settings.model_dump_json()) == settings

@@ -1,11 +1,14 @@
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.storing import objects as module
+from rag_assets.storing.leases import BEAT_SECONDS, EXPIRES_SECONDS
 from rag_assets.storing.objects import Objects, Stored, require_safe_commits
 from rag_assets.storing.stores import Store
 from rag_assets_tests.reading.bucket import S3Server
@@ -146,7 +149,50 @@ def test_a_bucket_that_is_not_there_is_not_taken_for_a_store_that_ignores_condit
 
 
 def test_an_address_that_is_none_is_told(bucket_home: str):
-    with pytest.raises(
-        StoreError, match=r"gopher://x is no address of an object store .*allowed: s3://, gs:// and az://"
-    ):
+    with pytest.raises(StoreError, match=r"gopher://x cannot be opened .*allowed are s3://, gs:// and az://"):
         Objects("gopher://x").get("x")
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    for uri, extra in (("s3://bucket/store", "s3"), ("gs://bucket/store", "gcs"), ("az://bucket/store", "azure")):
+        with pytest.raises(StoreError, match=rf"{uri} needs a package .*: pip install 'rag-assets\[{extra}\]'"):
+            Objects(uri).get("x")
+        with pytest.raises(StoreError, match="needs a package"), Store(uri).lock("publish.notes"):
+            raise AssertionError("the lock was had")
+
+
+def test_a_client_that_makes_no_conditional_puts_is_told_as_a_store_without_them(
+    bucket_home: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    with pytest.raises(StoreError, match="does not keep to the conditions of a put"):
+        require_safe_commits(Objects(bucket_home))
+
+
+def test_a_request_that_hangs_is_over_before_a_lock_expires():
+    """A beat that waited for a dead connection lost the lock of a living holder: 30 s against 20."""
+    longest = module._PATIENCE["timeout"] + module._RETRIES["retry_timeout"]
+    assert longest + timedelta(seconds=BEAT_SECONDS) <= timedelta(seconds=EXPIRES_SECONDS)
+
+
+@pytest.mark.parametrize("named", ["", "127.0.0.1:9000", "http://"])
+def test_the_address_of_a_server_that_is_none_is_told(bucket_home: str, monkeypatch: pytest.MonkeyPatch, named: str):
+    """obstore and Lance panicked, with a backtrace."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", named)
+    with pytest.raises(StoreError, match=r"AWS_ENDPOINT_URL '.*' is no address of a server; write http://host:port"):
+        Objects(bucket_home).get("x")
+
+
+def test_credentials_of_a_profile_are_found(bucket_home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Lance reads them by itself; obstore asked the network of the machine for a role."""
+    pytest.importorskip("botocore")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.delenv(name)
+    file = tmp_path / "credentials"
+    file.write_text("[work]\naws_access_key_id = someone\naws_secret_access_key = knows\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    objects = Objects(bucket_home)
+    objects.put("x", b"1")
+    assert content(objects.get("x")) == b"1"

@@ -36,8 +36,8 @@ def index_of(bench: Workbench) -> Table:
     return bench.store.index(CORPUS, generation_of(bench.corpus).id, dimensions=1)
 
 
-def due(bench: Workbench) -> bool:
-    return publication_is_due(bench.store, bench.corpus)
+def due(bench: Workbench, *, beside_pending: bool = False) -> bool:
+    return publication_is_due(bench.store, bench.corpus, beside_pending=beside_pending)
 
 
 def test_nothing_is_published_before_there_is_a_document(bench: Workbench):
@@ -549,3 +549,17 @@ def test_no_publication_is_due_while_documents_are_on_their_way(bench: Workbench
     bench.write("a.md", "pears")
     bench.read("a.md")
     assert due(bench) is False
+
+
+def test_a_publication_may_be_due_beside_documents_that_are_on_their_way(bench: Workbench):
+    bench.write("a.md", "apples")
+    bench.write("b.md", "pears")
+    bench.read("b.md")
+    assert due(bench, beside_pending=True) is False, "there is nothing to see yet"
+    for step in (bench.read, bench.chunk, bench.embed, bench.index):
+        step("a.md")
+    assert due(bench) is False
+    assert due(bench, beside_pending=True) is True
+    bench.publish()
+    assert due(bench, beside_pending=True) is False
+    assert bench.texts("pears") == []

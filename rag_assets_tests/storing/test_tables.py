@@ -620,6 +620,17 @@ def test_a_folder_that_is_no_table_is_told(tmp_path: Path):
         table_at(str(tmp_path)).append(rows("a", "1"))
 
 
+@pytest.mark.timeout(60)
+def test_who_commits_may_be_the_first_to_find_that_columns_are_missing(tmp_path: Path):
+    """Both take the lock of the table: a second one of the same file waited for itself."""
+    uri, lock = str(tmp_path / "things.lance"), tmp_path / "things.lock"
+    old = pa.schema([pa.field("document", pa.string(), nullable=False), ("text", pa.string())])
+    Table(uri, old, lock=lock).append(pa.table({"document": ["a"], "text": ["one"]}, schema=old))
+    new = pa.schema([*old, ("page", pa.int64())])
+    Table(uri, new, lock=lock).rewrite(["a"], lambda rows: rows)
+    assert Table(uri, new, lock=lock).read().to_pylist() == [{"document": "a", "text": "one", "page": None}]
+
+
 def test_a_table_of_an_earlier_version_gets_its_new_columns(home: str):
     """Tables that were written before pages and revisions came must not be lost: what they hold was paid for."""
     uri = f"{home}/things.lance"
