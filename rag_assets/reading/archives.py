@@ -29,7 +29,8 @@ _MARKUP_ENDINGS = (".xml", ".rels", ".html", ".htm", ".xhtml", ".opf", ".ncx", "
 _XML_ENDINGS = (".xml", ".rels")
 _HEAD_BYTES = 4096
 # What may stand before the root element, and before a document type.
-_PROLOG = re.compile(rb"[\xef\xbb\xbf\xfe\xff]*(?:\s+|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
+_BYTE_ORDER_MARK = re.compile(rb"[\xef\xbb\xbf\xfe\xff]*")
+_OF_PROLOG = re.compile(rb"\s+|<\?.*?\?>|<!--.*?-->", re.DOTALL)
 _ROOT = re.compile(rb"<[^!?]")
 # What zipfile raises for archives that are damaged in one way or another.
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError, OSError, KeyError)
@@ -121,8 +122,11 @@ def _refuse_document_type(name: str, beginning: bytes) -> None:
     """A part begins with its root element, but for comments: whatever hides behind a long one is refused as well."""
     if b"\0" in beginning[:_HEAD_BYTES]:
         beginning = beginning.replace(b"\0", b"")
-    prolog = _PROLOG.match(beginning)
-    end = prolog.end() if prolog else 0
+    # Not one pattern with a possessive repetition: before Python 3.11.5 that ends in the wrong place.
+    mark = _BYTE_ORDER_MARK.match(beginning)
+    end = mark.end() if mark else 0
+    while found := _OF_PROLOG.match(beginning, end):
+        end = found.end()
     if not _ROOT.match(beginning, end) and b"<" in beginning[end:]:
         raise DocumentError(f"its part {name!r} declares a document type, which Office files never do; it is not read")
 
