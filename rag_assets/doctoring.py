@@ -156,7 +156,7 @@ def diagnose(store: Store, corpus: CorpusSettings) -> list[Finding]:
         found.append(Finding("source_unreachable", corpus.name, str(error), "see the message", fixable=False))
     if (asked := corpus.embedding.ray) and (problem := why_unreachable(asked.address)):
         found.append(Finding("cluster_unreachable", corpus.name, problem, "see the message", fixable=False))
-    if store.locks is not None and not Path(store.home).exists():
+    if store.objects is None and not Path(store.home).exists():
         return found
     with store.lock(publish_lock(corpus.name)):
         damaged = _damaged_tables(store, corpus)
@@ -210,7 +210,7 @@ def _damage(store: Store, corpus: str | None, name: str, table: Table, version: 
 
 
 def _damaged(store: Store, corpus: str | None, name: str, table: Table, problem: str) -> Finding:
-    local = store.locks is not None
+    local = store.objects is None
     return Finding(
         "table_damaged",
         corpus,

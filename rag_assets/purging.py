@@ -22,5 +22,5 @@ def purge(store: Store, corpus: str) -> None:
     with store.lock(publish_lock(corpus)):
         for name in tables_in(uri):
             Table(f"{uri}/{name}.lance", pa.schema([])).drop()
-        if store.locks is not None:
+        if store.objects is None:
             shutil.rmtree(uri)  # tables that `doctor` moved aside

@@ -76,7 +76,7 @@ def room(view: View) -> Verdict:
 
 def disk(view: View) -> Verdict:
     """The disk has room to write every table of the corpus once more, as a compaction may."""
-    if view.store.locks is None:
+    if view.store.objects is not None:
         return passes("The tables are in an object store.")
     home = Path(view.store.home)
     if not home.exists():

@@ -57,8 +57,7 @@ class Objects:
 
     def get(self, path: str) -> Stored | None:
         """The object at `path`, None where there is none."""
-        obstore = _obstore(self.uri)
-        with self._told():
+        with self._told() as obstore:
             try:
                 found = obstore.get(self._store, path)
                 return Stored(bytes(found.bytes()), _mark(found.meta))
@@ -77,14 +76,12 @@ class Objects:
 
     def put(self, path: str, data: bytes) -> None:
         """Put `data`, whatever is there."""
-        obstore = _obstore(self.uri)
-        with self._told():
+        with self._told() as obstore:
             obstore.put(self._store, path, data)
 
     def delete(self, path: str) -> None:
         """Delete the object at `path`, where there is one."""
-        obstore = _obstore(self.uri)
-        with self._told():
+        with self._told() as obstore:
             try:
                 obstore.delete(self._store, path)
             except FileNotFoundError:
@@ -92,21 +89,18 @@ class Objects:
 
     def folders(self, path: str = "") -> list[str]:
         """The names of the folders below `path`, sorted."""
-        obstore = _obstore(self.uri)
-        with self._told():
+        with self._told() as obstore:
             found = obstore.list_with_delimiter(self._store, path or None)
             return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"])
 
     def size(self, path: str = "") -> int:
         """How many bytes the objects below `path` take together."""
-        obstore = _obstore(self.uri)
-        with self._told():
+        with self._told() as obstore:
             return sum(one["size"] for some in obstore.list(self._store, path or None) for one in some)
 
     def modified(self, path: str) -> datetime | None:
         """When the object at `path` was put, by the clock of the store; None where there is none."""
-        obstore = _obstore(self.uri)
-        with self._told():
+        with self._told() as obstore:
             try:
                 moment: datetime = obstore.head(self._store, path)["last_modified"]
             except FileNotFoundError as error:
@@ -132,10 +126,9 @@ class Objects:
             ) from error
 
     def _put_if(self, path: str, data: bytes, mode: Any) -> Mark | None:
-        obstore = _obstore(self.uri)
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
+        with self._told() as obstore:
+            from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        with self._told():
             try:
                 done = obstore.put(self._store, path, data, mode=mode)
             except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
@@ -146,11 +139,13 @@ class Objects:
             return _mark(done)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self) -> Iterator[ModuleType]:
+        """The package that speaks to the store, whose errors are told as `StoreError`."""
+        obstore = _obstore(self.uri)
         from obstore.exceptions import BaseError
 
         try:
-            yield
+            yield obstore
         except NotImplementedError as error:  # a put on condition, where the store has none
             raise _without_conditions(self.uri) from error
         except (BaseError, FileNotFoundError, OSError) as error:

@@ -62,11 +62,6 @@ class Store:
         """The object store that the home is in; None where it is a folder."""
         return objects_at(self.home) if "://" in self.home else None
 
-    @property
-    def locks(self) -> Path | None:
-        """The folder of the locks between processes; None where the home is in an object store, which has its own."""
-        return None if "://" in self.home else Path(self.home) / "locks"
-
     @contextlib.contextmanager
     def lock(self, name: str, *, timeout_seconds: float = -1) -> Iterator[None]:
         """Hold the lock `name` against all other processes that use the home, in an object store those of other machines
@@ -100,22 +95,23 @@ class Store:
         """Leave `text` beside the locks, for the other processes that use the home."""
         if self.objects is not None:
             self.objects.put(f"locks/{name}", text.encode())
-        elif self.locks is not None:
-            self.locks.mkdir(parents=True, exist_ok=True)
-            (self.locks / name).write_text(text, encoding="utf-8")
+            return
+        path = Path(self.home) / "locks" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
     def noted(self, name: str) -> Note | None:
         """The note of that name, None where there is none."""
         if self.objects is not None:
-            path = f"locks/{name}"
-            found, moment = self.objects.get(path), self.objects.modified(path)
+            place = f"locks/{name}"
+            found, moment = self.objects.get(place), self.objects.modified(place)
             if found is None or moment is None:
                 return None
             return Note(found.data.decode(), moment - timedelta(seconds=seconds_behind(self.objects)))
+        path = Path(self.home) / "locks" / name
         try:
-            path_here = Path(self.home) / "locks" / name
-            moment = datetime.fromtimestamp(path_here.stat().st_mtime, UTC)
-            return Note(path_here.read_text(encoding="utf-8"), moment)
+            moment = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+            return Note(path.read_text(encoding="utf-8"), moment)
         except OSError:
             return None
 
@@ -170,7 +166,10 @@ class Store:
     def _lock(self, name: str) -> Path:
         """A file that the processes of this machine lock. Those that commit to an object store take turns by it, and meet
         those of other machines in the store."""
-        folder = self.locks or cache_folder("locks") / hashlib.sha256(self.home.encode()).hexdigest()[:24]
+        if self.objects is None:
+            folder = Path(self.home) / "locks"
+        else:
+            folder = cache_folder("locks") / hashlib.sha256(self.home.encode()).hexdigest()[:24]
         return folder / f"{name.replace('/', '.')}.lock"
 
 
