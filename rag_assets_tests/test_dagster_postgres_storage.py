@@ -12,7 +12,7 @@ import yaml
 
 from rag_assets_tests.platform import REPOSITORY, Platform
 from rag_assets_tests.postgres import PASSWORD, PostgresServer
-from rag_assets_tests.test_dagster_storage import KEYS, materialize, things, what_it_knows
+from rag_assets_tests.test_dagster_storage import KEYS, materialize, reads_counted, things, what_it_knows
 
 Database = dict[str, str]
 
@@ -75,6 +75,23 @@ def test_planned_events_are_written_in_batches_too(tmp_path: Path, database: Dat
             materialize(batched)
     assert sum(sizes) >= 2 * len(KEYS)
     assert max(sizes) == 5
+
+
+def test_keys_are_read_again_only_when_they_have_changed(tmp_path: Path, database: Database):
+    with instance_on(database, tmp_path, event_log="batched") as instance, reads_counted(instance) as reads:
+        assert instance.get_dynamic_partitions("things") == []
+        instance.add_dynamic_partitions("others", ["o"])
+        instance.add_dynamic_partitions("things", ["c", "a", "b"])
+        for _ in range(3):
+            assert instance.get_dynamic_partitions("things") == ["c", "a", "b"]
+        assert reads == ["things"] * 2
+        with instance_on(database, tmp_path, event_log="stock") as elsewhere:
+            elsewhere.delete_dynamic_partition("things", "c")
+            elsewhere.add_dynamic_partitions("things", ["c"])
+            assert elsewhere.get_dynamic_partitions("things") == ["a", "b", "c"]
+        for _ in range(3):
+            assert instance.get_dynamic_partitions("things") == ["a", "b", "c"]
+        assert reads == ["things"] * 3
 
 
 def test_the_password_is_not_kept_in_the_instance(database: Database, platform: Platform):

@@ -1,8 +1,11 @@
 """The batched event log holds what the stock one holds, and both read each other's files."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import dagster as dg
 import pytest
@@ -112,6 +115,72 @@ def test_keys_come_in_the_order_in_which_they_were_added(tmp_path: Path):
             return list(instance.get_dynamic_partitions("things"))
 
     assert keys_of(BatchedSqliteEventLogStorage) == keys_of(SqliteEventLogStorage) == ["a", "b", "c"]
+
+
+def age_keys(instance: dg.DagsterInstance, *, seconds: int = 5) -> None:
+    """Make all partition keys look as if they had been added some seconds ago."""
+    storage: Any = instance.event_log_storage
+    with storage.index_connection() as conn:
+        older = f"datetime(create_timestamp, '-{seconds} seconds')"
+        conn.exec_driver_sql(f"UPDATE dynamic_partitions SET create_timestamp = {older}")
+
+
+@contextmanager
+def reads_counted(instance: dg.DagsterInstance) -> Iterator[list[str]]:
+    """The names of the definitions whose keys are read from the database."""
+    storage: Any = instance.event_log_storage
+    names: list[str] = []
+    read_keys = storage.read_keys
+
+    def counting(conn: Any, name: str) -> Any:
+        names.append(name)
+        return read_keys(conn, name)
+
+    with mock.patch.object(storage, "read_keys", counting):
+        yield names
+
+
+def test_keys_are_read_again_only_when_they_have_changed(tmp_path: Path):
+    with instance_with(tmp_path / "home", BatchedSqliteEventLogStorage) as instance:
+        instance.add_dynamic_partitions("things", ["a", "b", "c"])
+        instance.add_dynamic_partitions("others", ["o"])
+        with reads_counted(instance) as reads:
+            for _ in range(3):
+                assert instance.get_dynamic_partitions("things") == ["a", "b", "c"]
+            assert reads == ["things"] * 3  # they may be replaced within this second
+            age_keys(instance)
+            for _ in range(3):
+                assert instance.get_dynamic_partitions("things") == ["a", "b", "c"]
+            assert reads == ["things"] * 4
+            with instance_with(tmp_path / "home", SqliteEventLogStorage) as elsewhere:
+                elsewhere.delete_dynamic_partition("things", "b")
+            assert instance.get_dynamic_partitions("things") == ["a", "c"]
+            assert instance.get_dynamic_partitions("things") == ["a", "c"]
+            assert reads == ["things"] * 5
+            assert instance.get_dynamic_partitions("nothing") == []
+
+
+def test_keys_that_took_the_places_of_others_are_seen(tmp_path: Path):
+    """SQLite gives ids again: as many keys, the same last id and the same last key."""
+    with instance_with(tmp_path / "home", BatchedSqliteEventLogStorage) as instance:
+        instance.add_dynamic_partitions("things", ["a", "b", "c"])
+        age_keys(instance)
+        assert instance.get_dynamic_partitions("things") == ["a", "b", "c"]
+        with instance_with(tmp_path / "home", SqliteEventLogStorage) as elsewhere:
+            elsewhere.delete_dynamic_partition("things", "b")
+            elsewhere.delete_dynamic_partition("things", "c")
+            elsewhere.add_dynamic_partitions("things", ["d", "c"])
+        assert instance.get_dynamic_partitions("things") == ["a", "d", "c"]
+
+
+def test_what_a_caller_does_to_its_keys_is_not_seen_by_the_next(tmp_path: Path):
+    with instance_with(tmp_path / "home", BatchedSqliteEventLogStorage) as instance:
+        instance.add_dynamic_partitions("things", ["a", "b"])
+        age_keys(instance)
+        for _ in range(2):
+            keys = instance.get_dynamic_partitions("things")
+            assert keys == ["a", "b"]
+            list.clear(keys)
 
 
 def test_tags_of_a_batch_belong_to_the_events_of_the_batch(tmp_path: Path):
