@@ -188,21 +188,34 @@ def reindex(
         bool, typer.Option("--failed", help="Only what was set aside, or begun and not finished.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Also documents that are current.")] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Also current documents that were indexed before then (UTC)."),
+    ] = None,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Documents a batch; by default max_documents_per_run.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Make documents again, in batches: those that are not current, or others as well."""
-    from rag_assets.reindexing import Reindexed, choose, refuse_no_match, scope_of
+    from rag_assets.reindexing import Reindexed, choose, refuse_no_match, scope_of, time_to_go_on_with
 
     settings = load_settings()
-    store, scope = Store(settings.home), scope_of(failed=failed, everything=everything)
+    store = Store(settings.home)
+    scope = scope_of(failed=failed, everything=everything, older_than=older_than)
     choices = {
         chosen.name: choose(store, chosen, scope=scope, documents=documents) for chosen in _corpora(settings, corpus)
     }
     refuse_no_match(list(choices), documents, sum(choice.matched for choice in choices.values()))
-    config = {"documents": documents, "failed": failed, "all": everything, "batch_size": batch}
+    config = {
+        "documents": documents,
+        "failed": failed,
+        "all": everything,
+        "older_than": older_than,
+        "batch_size": batch,
+    }
+    if everything:
+        _complain(f"if this is stopped, --older-than {time_to_go_on_with()} instead of --all goes on with it")
     reports = {}
     for name, choice in choices.items():
         started = time.monotonic()

@@ -6,6 +6,7 @@ Nothing is embedded that has a vector. `rag_assets.defs.reindexing` does it, wit
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Literal
 
 from rag_assets.calling.failures import POLICIES, FailureKind
@@ -21,13 +22,13 @@ from rag_assets.materializing.index import index_documents
 from rag_assets.materializing.reports import Progress, StageReport, no_progress
 from rag_assets.reading.source import Source, open_source
 from rag_assets.scanning import scan
-from rag_assets.storing.ledger import count_made_with, known_documents
+from rag_assets.storing.ledger import KnownDocument, count_made_with, known_documents
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
 
-Scope = Literal["stale", "failed", "all"]
+Scope = Literal["stale", "failed", "all"] | datetime
 """`stale` is what is not of the configured generation or not of its present content, and failures that may pass; `failed`
-what was set aside, or begun and not finished; `all` every document."""
+what was set aside, or begun and not finished; `all` every document; a time what is stale or was not indexed since."""
 Asset = Literal["documents", "chunks", "embeddings", "index"]
 
 # A failure that waiting cannot mend meets every batch. One that may pass was waited for, within bounds, by each batch.
@@ -147,11 +148,27 @@ class Reindexed:
             self.cost_usd += paid.total("cost_usd")
 
 
-def scope_of(*, failed: bool, everything: bool) -> Scope:
-    """The scope that two switches ask for. Raises `QuestionError` when they exclude each other."""
+def scope_of(*, failed: bool = False, everything: bool = False, older_than: str | None = None) -> Scope:
+    """The scope that the switches ask for, of which `older_than` is an ISO time, in UTC unless it says otherwise.
+
+    Raises `QuestionError` when they exclude each other, or the time is none.
+    """
     if failed and everything:
         raise QuestionError("failed and all exclude each other; leave one of them out")
-    return "failed" if failed else "all" if everything else "stale"
+    if older_than is None:
+        return "failed" if failed else "all" if everything else "stale"
+    if failed or everything:
+        raise QuestionError("older_than says itself what is made again; leave out failed and all")
+    try:
+        moment = datetime.fromisoformat(older_than)
+    except ValueError:
+        raise QuestionError(f"{older_than!r} is no time; write it such as 2026-01-31 or 2026-01-31T12:00:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def time_to_go_on_with() -> str:
+    """What is indexed from now on is not older than this: `older_than` for whoever goes on with what was stopped."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def choose(store: Store, corpus: CorpusSettings, *, scope: Scope = "stale", documents: str | None = None) -> Choice:
@@ -169,6 +186,8 @@ def choose(store: Store, corpus: CorpusSettings, *, scope: Scope = "stale", docu
     else:
         again = (document.document for document in found.failed if document.retryable)
         stale = {*found.pending, *again}
+        if isinstance(scope, datetime):
+            stale |= {name for name, document in known.items() if not _is_indexed_since(document, scope)}
         chosen = [name for name in matching if name in stale]
     generation = generation_of(corpus).id
     begun = set(chosen)
@@ -247,6 +266,10 @@ def _stages(
     yield "chunks", chunk_documents(store, corpus, documents, progress=progress)
     yield "embeddings", embed_documents(store, corpus, provider, documents, run_id=run_id, progress=progress)
     yield "index", index_documents(store, corpus, documents, run_id=run_id)
+
+
+def _is_indexed_since(document: KnownDocument, moment: datetime) -> bool:
+    return document.indexed_at is not None and document.indexed_at >= moment
 
 
 def _matching(glob: str | None, names: Mapping[str, object]) -> list[str]:

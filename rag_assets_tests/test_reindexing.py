@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from rag_assets.config import ChunkingSettings
 from rag_assets.defs.code_location import build_definitions
 from rag_assets.embedding.providers import make_provider
-from rag_assets.reindexing import Batch, choose, reindex
+from rag_assets.reindexing import Batch, choose, reindex, time_to_go_on_with
 from rag_assets.storing.ledger import known_documents
 from rag_assets.storing.publishing import publish
 from rag_assets_tests.fakes import FakeOpenAI
@@ -73,6 +73,48 @@ def metadata_of(platform: Platform, *, observed: bool = False) -> list[dict[str,
         entries = [one.event_log_entry for one in fetch(dg.AssetKey(["notes", "published_index"]), limit=10).records]
     events = [entry.asset_observation if observed else entry.asset_materialization for entry in entries]
     return [{label: value.value for label, value in event.metadata.items()} for event in events if event]
+
+
+class TestEverythingAgain:
+    def test_goes_on_where_it_was_stopped(self, six: Platform, monkeypatch: pytest.MonkeyPatch):
+        sent, before = six.embedded, indexed_at(six)
+        batches = []
+
+        def stopped(*arguments: Any, **keys: Any) -> Any:
+            batches.append(arguments)
+            if len(batches) == 3:
+                raise KeyboardInterrupt
+            return read(*arguments, **keys)
+
+        from rag_assets.materializing.documents import read_documents as read
+
+        time.sleep(1)  # the time is told in seconds
+        begun = time_to_go_on_with()
+        with monkeypatch.context() as patched:
+            patched.setattr("rag_assets.reindexing.read_documents", stopped)
+            outcome = six.run("reindex", "--all", "--batch", "2")
+        assert outcome.status != 0
+        assert "--older-than 20" in outcome.err
+        then = indexed_at(six)
+        assert [name for name in NAMES if then[name] != before[name]] == NAMES[:4]
+
+        status, report = run(six, "--older-than", begun)
+        assert (status, report["chosen"], report["remade"], report["current"]) == (0, 2, 2, 4)
+        assert six.embedded == sent
+        assert {name: at for name, at in indexed_at(six).items() if name in NAMES[:4]} == {
+            name: then[name] for name in NAMES[:4]
+        }
+        status, report = run(six, "--older-than", begun)
+        assert (status, report["chosen"], report["run_id"]) == (0, 0, None)
+
+    def test_takes_a_time_of_any_zone(self, six: Platform):
+        assert run(six, "--older-than", "2026-01-31")[1]["chosen"] == 0
+        tomorrow = datetime.now(timezone(timedelta(hours=9))) + timedelta(days=1)
+        assert run(six, "--older-than", tomorrow.isoformat())[1]["remade"] == 6
+
+    def test_takes_what_is_stale_along(self, six: Platform):
+        six.write("c.md", "Another text of c.\n")
+        assert run(six, "--older-than", "2026-01-31")[1]["remade"] == 1
 
 
 class TestWhatIsCurrent:
@@ -272,6 +314,7 @@ class TestTheJob:
     def test_refuses_what_makes_no_sense(self, six: Platform, execute: Callable[..., dg.ExecuteInProcessResult]):
         assert not execute(failed=True, all=True).success
         assert not execute(documents="nothing/**").success
+        assert not execute(older_than="yesterday").success
 
     def test_holds_the_sensor_while_it_works(self, six: Platform):
         from rag_assets.defs.runs import runs_under_way
@@ -287,6 +330,8 @@ class TestTheJob:
     ("options", "said"),
     [
         (("--failed", "--all"), "failed and all exclude each other"),
+        (("--older-than", "2026-01-31", "--all"), "older_than says itself what is made again"),
+        (("--older-than", "yesterday"), "'yesterday' is no time; write it such as 2026-01-31"),
         (
             ("--documents", "nothing/**"),
             "no document of notes matches 'nothing/**'; rag-assets status notes --documents",

@@ -13,7 +13,7 @@ from rag_assets.defs.published_index import asked_by_sensor, publication_metadat
 from rag_assets.defs.reporting import failures_told, log_together, materializations_of, tell_stage
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
 from rag_assets.progress import Heartbeat, reporting
-from rag_assets.reindexing import Batch, Reindexed, choose, refuse_no_match, reindex, scope_of
+from rag_assets.reindexing import Batch, Reindexed, choose, refuse_no_match, reindex, scope_of, time_to_go_on_with
 from rag_assets.scoring.comparing import approval
 from rag_assets.storing.publishing import publish
 from rag_assets.storing.stores import Store
@@ -30,6 +30,10 @@ class ReindexConfig(dg.Config):
     )
     failed: bool = Field(default=False, description="Only what was set aside, or begun and not finished.")
     all: bool = Field(default=False, description="Also documents that are current.")
+    older_than: str | None = Field(
+        default=None,
+        description="Also current documents that were indexed before this time, such as 2026-01-31T12:00:00 (UTC).",
+    )
     batch_size: int | None = Field(
         default=None, ge=1, description="Documents a batch; by default max_documents_per_run of the corpus."
     )
@@ -54,10 +58,14 @@ def reindex_job(corpus: CorpusSettings) -> dg.JobDefinition:
     ) -> dg.Output[dict[str, Any]]:
         opened = store.open()
         with failures_told():
-            scope = scope_of(failed=config.failed, everything=config.all)
+            scope = scope_of(failed=config.failed, everything=config.all, older_than=config.older_than)
             choice = choose(opened, corpus, scope=scope, documents=config.documents)
             refuse_no_match([corpus.name], config.documents, choice.matched)
             outcome = Reindexed(choice)
+            if config.all:
+                context.log.info(
+                    "if this is stopped, older_than: %s instead of all goes on with it", time_to_go_on_with()
+                )
             place_documents(context.instance, corpus, choice.documents)
             batches = reindex(
                 opened,
