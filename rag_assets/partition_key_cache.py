@@ -31,13 +31,14 @@ class CachedPartitionKeys(SqlEventLogStorage):
         """The keys of a definition, in the order in which they were added."""
         self._check_partitions_table()
         with self.index_connection() as conn:
-            # First the stamp: keys that are newer than their stamp are only read once more.
             stamp = self.stamp_of_keys(conn, partitions_def_name)
             kept_stamp, kept = self._kept_keys.get(partitions_def_name, (None, []))
             if stamp is not None and stamp == kept_stamp:
                 return list(kept)
             keys = self.read_keys(conn, partitions_def_name)
-        if stamp is not None:
+            # Keys that came or went in between are not those of the stamp, which may come back.
+            is_same = stamp is not None and stamp == self.stamp_of_keys(conn, partitions_def_name)
+        if is_same:
             self._kept_keys[partitions_def_name] = stamp, keys
         return list(keys)
 

@@ -173,6 +173,26 @@ def test_keys_that_took_the_places_of_others_are_seen(tmp_path: Path):
         assert instance.get_dynamic_partitions("things") == ["a", "d", "c"]
 
 
+def test_keys_that_come_while_others_are_read_are_not_kept_when_they_go_again(tmp_path: Path):
+    with (
+        instance_with(tmp_path / "home", BatchedSqliteEventLogStorage) as instance,
+        instance_with(tmp_path / "home", SqliteEventLogStorage) as elsewhere,
+    ):
+        instance.add_dynamic_partitions("things", ["a", "b"])
+        age_keys(instance)
+        storage: Any = instance.event_log_storage
+        read_keys = storage.read_keys
+
+        def read_late(conn: Any, name: str) -> Any:
+            elsewhere.add_dynamic_partitions("things", ["short-lived"])
+            return read_keys(conn, name)
+
+        with mock.patch.object(storage, "read_keys", read_late):
+            assert instance.get_dynamic_partitions("things") == ["a", "b", "short-lived"]
+        elsewhere.delete_dynamic_partition("things", "short-lived")
+        assert instance.get_dynamic_partitions("things") == ["a", "b"]
+
+
 def test_what_a_caller_does_to_its_keys_is_not_seen_by_the_next(tmp_path: Path):
     with instance_with(tmp_path / "home", BatchedSqliteEventLogStorage) as instance:
         instance.add_dynamic_partitions("things", ["a", "b"])

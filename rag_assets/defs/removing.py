@@ -1,4 +1,4 @@
-"""The job `C_remove`: documents leave the index, then the tables, then the partitions."""
+"""The job `C_remove`: documents lose their partitions, then the rows of the index, then those of the tables."""
 
 import dagster as dg
 from pydantic import Field
@@ -32,11 +32,14 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
 
     @dg.op(
         name=f"{corpus.name}_remove_documents",
-        description="Delete the rows of the documents, publish, and delete their partitions last.",
+        description="Delete the partitions of the documents, then their rows, and publish.",
     )
     def remove_op(context: dg.OpExecutionContext, config: RemovalConfig, store: StoreResource) -> None:
         opened = store.open()
         with failures_told():
+            # First: who is cut short here is still known, and so found by the next scan, which removes it or gives it back
+            # its partition. A partition that nobody knows the document of would stay.
+            delete_keys(context.instance, corpus.name, config.documents, shards=corpus.shards)
             remove_documents(opened, corpus, config.documents)
             if config.publish:
                 result = publish(opened, corpus, run_id=context.run_id, resume=not asked_by_sensor(context.run))
@@ -47,7 +50,6 @@ def remove_job(corpus: CorpusSettings) -> dg.JobDefinition:
                         metadata=metadata | {"removed": len(config.documents)},
                     )
                 )
-        delete_keys(context.instance, corpus.name, config.documents, shards=corpus.shards)
         context.log.info("removed %d documents", len(config.documents))
 
     @dg.config_mapping

@@ -47,7 +47,7 @@ _THREADS = 2
 _INDEX_CACHE = 512 * 1024 * 1024
 _METADATA_CACHE = 128 * 1024 * 1024
 # Lance gives up a commit after its own retries when other writers keep winning; so many more times we start over.
-_COMMIT_ATTEMPTS = 12
+_COMMIT_ATTEMPTS = 20
 
 
 def sql_literal(value: str) -> str:
@@ -220,26 +220,16 @@ class Table:
     def append_next(self, rows: pa.Table, *, column: str, greatest: int) -> bool:
         """Add `rows` in one commit, where `greatest` is the greatest value of the integer `column` (0: no row is there), and
         return whether it was and still is: of two writers who found the same, one adds its rows.
-
-        Appends never conflict, so the row with that value is written again along with the new ones.
         """
-        import lance
         from lance.fragment import write_fragments
 
         with self._commit_lock():
             dataset = self.open()
             if (pc.max(dataset.to_table(columns=[column])[column]).as_py() or 0) != greatest:
                 return False
-            where = f"{column} = {greatest}"
-            again = dataset.to_table(columns=self.schema.names, filter=where)
-            both = pa.concat_tables([again, rows]).cast(self.schema)
-            fragments = list(write_fragments(both, dataset, mode="append", schema=self.schema))
+            fragments = list(write_fragments(rows.cast(self.schema), dataset, mode="append", schema=self.schema))
             try:
-                if again.num_rows:
-                    self._commit_update(dataset, where, fragments)
-                else:
-                    first = lance.LanceOperation.Overwrite(self.schema, fragments)
-                    lance.LanceDataset.commit(dataset, first, read_version=dataset.version, max_retries=0)
+                self._commit_update(dataset, "false", fragments)
             except (OSError, RuntimeError, ValueError) as error:
                 if not _is_conflict(error):
                     raise
@@ -332,23 +322,35 @@ class Table:
             raise trouble from error
 
     def _commit_update(self, dataset: "lance.LanceDataset", where: str, new_fragments: list[Any]) -> int:
-        """Put `new_fragments` in place of the rows for which `where` is true. Of two who take the same rows, one fails."""
+        """Put `new_fragments` in place of the rows for which `where` is true. Of two who add rows to the same version, or
+        take the same rows, one fails.
+
+        Lance sees a conflict only where two commits touch one fragment, so that two who add rows of a new document would
+        both succeed. Therefore whoever adds rows touches the oldest fragment, or, where there is none, makes the table anew.
+        """
         import lance
 
+        fragments = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
         removed: list[int] = []
-        updated: list[Any] = []
+        updated: dict[int, Any] = {}
         for fragment_id, addresses in _addresses(dataset, where).items():
-            fragment: Any = dataset.get_fragment(fragment_id)
+            fragment: Any = fragments[fragment_id]
             # Each fragment reads its filter anew. A long list of documents costs ten times the rows that are meant.
             left = fragment.delete(min(where, f"_rowaddr IN ({', '.join(map(str, addresses))})", key=len))
             if left is None:
                 removed.append(fragment_id)
             else:
-                updated.append(left)
+                updated[fragment_id] = left
+        if new_fragments and not fragments:
+            first = lance.LanceOperation.Overwrite(self.schema, new_fragments)
+            made = lance.LanceDataset.commit(dataset, first, read_version=dataset.version, max_retries=0)
+            return int(made.version)
+        if new_fragments and (oldest := min(fragments)) not in removed:
+            updated.setdefault(oldest, fragments[oldest].metadata)
         if not removed and not updated and not new_fragments:
             return int(dataset.version)
         operation = lance.LanceOperation.Update(
-            removed_fragment_ids=removed, updated_fragments=updated, new_fragments=new_fragments
+            removed_fragment_ids=removed, updated_fragments=list(updated.values()), new_fragments=new_fragments
         )
         committed = lance.LanceDataset.commit(dataset, operation, read_version=dataset.version)
         return int(committed.version)

@@ -261,6 +261,46 @@ def test_of_writers_of_the_same_new_documents_one_wins_whole(table: Table, home:
     assert sorted(found["document"]) == ["a"] * rows_each + ["b"] * rows_each
 
 
+def in_between_commits(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let `act` happen once, between the look of the next commit and the commit: what writers without a lock may do."""
+    commit = Table._commit_update
+
+    def act_and_commit(table: Table, *arguments: Any) -> int:
+        monkeypatch.setattr(Table, "_commit_update", commit)
+        act()
+        return commit(table, *arguments)
+
+    monkeypatch.setattr(Table, "_commit_update", act_and_commit)
+
+
+@pytest.mark.parametrize("before", [[], ["old"], ["old", "another"]], ids=["empty", "one fragment", "two fragments"])
+@pytest.mark.parametrize("mine", [["new"], ["old", "new"], ["another", "new"]], ids="+".join)
+@pytest.mark.parametrize("theirs", [["new"], ["old", "new"]], ids="+".join)
+def test_without_a_lock_new_documents_of_two_writers_are_not_doubled(
+    home: str, monkeypatch: pytest.MonkeyPatch, before: list[str], mine: list[str], theirs: list[str]
+):
+    """Two commits that only add rows do not conflict in Lance, nor do two that replace rows of different fragments."""
+    mine_at, theirs_at = (Table(f"{home}/unlocked.lance", SCHEMA) for _ in range(2))
+    for name in before:
+        mine_at.replace([name], rows(name, "before"))
+    faster = pa.concat_tables([rows(name, "theirs", "theirs") for name in theirs])
+    in_between_commits(monkeypatch, lambda: theirs_at.replace(theirs, faster))
+    mine_at.replace(mine, pa.concat_tables([rows(name, "mine", "mine") for name in mine]))
+    expected = {name: ["before"] for name in before} | {name: ["theirs"] * 2 for name in theirs}
+    expected |= {name: ["mine"] * 2 for name in mine}
+    assert {name: texts_of(mine_at, name) for name in expected} == expected
+
+
+def test_rows_that_are_added_leave_what_is_indexed_indexed(home: str):
+    table = Table(f"{home}/indexed.lance", SCHEMA)
+    table.replace(["a", "b"], pa.concat_tables([rows("a", "x"), rows("b", "y")]))
+    table.open().create_scalar_index("document", "BTREE")
+    table.replace(["c"], rows("c", "z"))
+    [index] = table.open().describe_indices()
+    statistics = table.open().stats.index_stats(index.name)
+    assert (statistics["num_indexed_rows"], statistics["num_unindexed_rows"]) == (2, 1)
+
+
 def write_until_killed(home: str, working: Path) -> None:
     table = table_at(home)
     for number in range(1_000_000):
