@@ -28,6 +28,7 @@ _LONGEST_SLEEP = 0.5
 _SLOT_POLL_SECONDS = 0.01
 _STALE_SECONDS = 3600.0
 """A wait of more than this comes from a clock that was set back."""
+_TOO_LATE = "the limits on requests let nothing through in time"
 _DURATION = re.compile(r"([\d.]+)(ms|h|m|s)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -59,11 +60,17 @@ class Limiter:
         self._own_slots = threading.BoundedSemaphore(limits.concurrency)
 
     @contextlib.contextmanager
-    def request(self, tokens: int) -> Iterator[None]:
-        """Wait until a request of `tokens` may be sent, and hold one of the places in flight until the block ends."""
-        with self._slot():
+    def request(self, tokens: int, *, until: float = math.inf) -> Iterator[None]:
+        """Wait until a request of `tokens` may be sent, and hold one of the places in flight until the block ends.
+
+        Raises `TimeoutError` where that may not be before `until`, by `time.monotonic()`. The request is not booked then,
+        unless to book it took longer than was left.
+        """
+        with self._slot(until):
+            _refuse_after(until)
             while (seconds := self._claim(tokens)) > 0:
-                time.sleep(min(seconds, _LONGEST_SLEEP))
+                _sleep(min(seconds, _LONGEST_SLEEP), until)
+            _refuse_after(until)
             yield
 
     def pause(self, seconds: float) -> None:
@@ -130,18 +137,21 @@ class Limiter:
         return time.time()
 
     @contextlib.contextmanager
-    def _slot(self) -> Iterator[None]:
-        with self._own_slots:
-            held = None
+    def _slot(self, until: float) -> Iterator[None]:
+        left = None if until == math.inf else max(0.0, until - time.monotonic())
+        if not self._own_slots.acquire(timeout=left):
+            raise TimeoutError(_TOO_LATE)
+        held = None
+        try:
             while held is None and self._is_shared:
                 held = next(filter(None, map(self._try_slot, range(self._limits.concurrency))), None)
                 if held is None:
-                    time.sleep(_SLOT_POLL_SECONDS)
-            try:
-                yield
-            finally:
-                if held:
-                    held.release()
+                    _sleep(_SLOT_POLL_SECONDS, until)
+            yield
+        finally:
+            if held:
+                held.release()
+            self._own_slots.release()
 
     def _try_slot(self, number: int) -> FileLock | None:
         lock = FileLock(f"{self._base}.{number}.lock", thread_local=False)
@@ -184,6 +194,17 @@ class Limiter:
             return _connect(f"{self._base}.sqlite" if self._is_shared else ":memory:")
         except sqlite3.Error:
             return _connect(":memory:")
+
+
+def _sleep(seconds: float, until: float) -> None:
+    """Sleep for `seconds`. Raises `TimeoutError` when it is `until` by then."""
+    time.sleep(max(0.0, min(seconds, until - time.monotonic())))
+    _refuse_after(until)
+
+
+def _refuse_after(until: float) -> None:
+    if time.monotonic() >= until:
+        raise TimeoutError(_TOO_LATE)
 
 
 def _connect(file: str) -> sqlite3.Connection:

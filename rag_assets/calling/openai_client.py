@@ -77,9 +77,7 @@ class OpenAIServer:
         ends = time.monotonic() + (self._give_up_seconds or math.inf)
 
         def attempt() -> R:
-            with self._limiter.request(tokens):
-                if time.monotonic() >= ends:
-                    raise TimeoutError(f"{self} could not be asked within {self._give_up_seconds:g} s")
+            with self._limiter.request(tokens, until=ends):
                 reply = send(self._client)
             self._limiter.learn(reply.headers, tokens=tokens)
             return read(_parsed(reply))

@@ -10,7 +10,7 @@ import threading
 import time
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,9 +85,19 @@ class _State:
     requests: int = 0
     dimensions: int | None = None
 
+    def is_settled(self, key: str) -> bool:
+        """Whether a text was refused, or embedded by somebody else. What still comes back of its windows is of no use."""
+        return key in self.refused or key in self.known
+
     def refuse(self, key: str, reason: str) -> None:
-        self.refused[key] = reason
-        self.open.pop(key, None)
+        if key not in self.known:
+            self.refused[key] = reason
+            self.open.pop(key, None)
+
+    def know(self, keys: Collection[str]) -> None:
+        self.known.update(keys)
+        for key in keys:
+            self.open.pop(key, None)
 
     def report(self) -> None:
         if self.notify is not None:
@@ -117,15 +127,15 @@ def embed_all(
     back before another request is sent: vectors of shape (keys, dimensions) and unit length, and the tokens of each text
     as the provider counts them. So a kill loses at most the requests in flight. A text that another process claims is left
     to it, and sent only when that dies without a vector. `bill(texts, tokens, cost_usd)` is called once a response, as
-    soon as its vectors are kept. `progress(done, total)` is called with numbers of texts after each response, every few
-    seconds while none comes, and at the end.
+    soon as its vectors are kept, or `keep` has failed. `progress(done, total)` is called with numbers of texts after each
+    response, every few seconds while none comes, and at the end.
 
     A blank text is refused and never sent. A text over the limit of an input is embedded in windows cut at white space;
     its vector is their mean, weighted by tokens, and is kept once all of them are there. A refused request is halved
     until the text that it was refused for is alone; one that is lost is refused as it is.
 
-    Raises `ProviderError` for what is no text's fault, once the requests in flight are over and kept; what was kept
-    before stays kept.
+    Raises `ProviderError` for what is no text's fault, or what `keep` or `bill` raised, once the requests in flight are
+    over, kept and billed; what was kept before stays kept.
     """
     state = _State(count=len(texts), notify=progress)
     batches = _batches(_pieces(texts, provider, state), provider)
@@ -172,7 +182,10 @@ def embed_all(
         failure = failure or wrong
         if bill is not None:
             for batch, reply in good:
-                bill(len(batch), reply.tokens, reply.cost_usd)
+                try:
+                    bill(len(batch), reply.tokens, reply.cost_usd)
+                except Exception as error:
+                    failure = failure or error
         state.report()
     if failure is not None:
         raise failure
@@ -189,13 +202,11 @@ def embed_all(
 
 def _wanted(batch: Sequence[_Piece], claims: Claims | None, state: _State) -> tuple[Sequence[_Piece], Sequence[_Piece]]:
     """What of `batch` must still be sent, and what somebody else is sending."""
-    left = [piece for piece in batch if piece.key not in state.refused and piece.key not in state.known]
+    left = [piece for piece in batch if not state.is_settled(piece.key)]
     if claims is None or not left:
         return left, ()
     claimed = claims.claim({piece.key for piece in left})
-    for key in claimed.known:
-        state.open.pop(key, None)
-    state.known.update(claimed.known)
+    state.know(claimed.known)
     left = [piece for piece in left if piece.key not in claimed.known]
     mine = [piece for piece in left if piece.key in claimed.mine]
     return mine, [piece for piece in left if piece.key not in claimed.mine]
@@ -207,7 +218,7 @@ def _settled(replies: Sequence[_Sent], state: _State) -> list[str]:
         piece.key
         for sent in replies
         for piece in sent.batch
-        if piece.key in state.refused or (isinstance(sent.result, Embedded) and piece.key not in state.open)
+        if state.is_settled(piece.key) or (isinstance(sent.result, Embedded) and piece.key not in state.open)
     ]
 
 
@@ -244,6 +255,8 @@ def _instead(
     if len(batch) > 1:
         middle = (len(batch) + 1) // 2
         return [batch[:middle], batch[middle:]]
+    if state.is_settled(batch[0].key):
+        return []
     halves = _halves(batch[0], provider) if isinstance(error, TextTooLong) else []
     if halves:
         state.open.setdefault(batch[0].key, _Open(pieces=1)).pieces += len(halves) - 1
@@ -254,9 +267,10 @@ def _instead(
 
 def _keep_replies(
     replies: Sequence[tuple[Sequence[_Piece], Embedded]], provider: EmbeddingProvider, keep: Keep, state: _State
-) -> ProviderError | None:
-    """Hand over what came back, in one call. Returns what is wrong with a reply of the wrong shape; it is not kept."""
-    wrong: ProviderError | None = None
+) -> Exception | None:
+    """Hand over what came back, in one call. Returns what is wrong with a reply of the wrong shape, which is not kept,
+    or else what `keep` raised."""
+    wrong: Exception | None = None
     done: list[tuple[str, Vectors, int]] = []
     for batch, reply in replies:
         rows, size = reply.vectors.shape
@@ -273,7 +287,11 @@ def _keep_replies(
             state.cost_usd += reply.cost_usd
             done += _completed(batch, reply.vectors, state)
     if done:
-        keep([key for key, _, _ in done], np.stack([vector for _, vector, _ in done]), [tokens for *_, tokens in done])
+        vectors = np.stack([vector for _, vector, _ in done])
+        try:
+            keep([key for key, _, _ in done], vectors, [tokens for *_, tokens in done])
+        except Exception as error:
+            return wrong or error
         state.embedded += len(done)
     return wrong
 
@@ -281,7 +299,7 @@ def _keep_replies(
 def _completed(batch: Sequence[_Piece], vectors: Vectors, state: _State) -> Iterator[tuple[str, Vectors, int]]:
     """The texts that this response completes, each with its vector and its tokens."""
     for piece, vector in zip(batch, vectors, strict=True):
-        if piece.key in state.refused:
+        if state.is_settled(piece.key):
             continue
         if piece.key not in state.open:
             yield piece.key, vector, piece.tokens

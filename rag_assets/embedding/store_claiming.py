@@ -78,13 +78,13 @@ class StoreClaims:
         self._owner = uuid.uuid4().hex
         self._held.enter_context(lease(self._objects, self._lock(self._owner)))
 
-        def enter(book: _Book) -> bool:
+        def enter(book: _Book) -> None:
             book.starts += 1
-            book.claims[self._owner] = set(self._ours)
             self._starts = book.starts
-            return self._drop_the_dead(book)
+            self._with_others |= self._drop_the_dead(book)
+            book.claims[self._owner] = self._ours - self._taken(book)
 
-        self._with_others |= self._change(enter)
+        self._change(enter)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -96,7 +96,8 @@ class StoreClaims:
             forget(self._objects, self._lock(self._owner))
 
     def claim(self, keys: Collection[str]) -> Claimed:
-        """Claim those of `keys` that nobody else has claimed. A key that is ours already stays so."""
+        """Claim those of `keys` that nobody else has claimed. A key that is ours already stays so, unless others took us for
+        dead and claimed it."""
         wanted = {key[:_KEY_LETTERS] for key in keys}
 
         def take(book: _Book) -> set[str] | None:
@@ -104,19 +105,20 @@ class StoreClaims:
                 return None
             others = self._drop_the_dead(book)
             self._with_others |= others or book.starts != self._starts
-            taken = set().union(*(theirs for owner, theirs in book.claims.items() if owner != self._owner))
-            book.claims[self._owner] = self._ours | (wanted - taken)
-            return wanted - taken
+            book.claims[self._owner] = (self._ours | wanted) - self._taken(book)
+            return book.claims[self._owner]
 
         try:
-            got = self._change(take)
-            if got is None:  # we were silent for so long that others took us for dead
+            ours = self._change(take)
+            if ours is None:
+                # Others took us for dead, or we could not begin. Who came and went meanwhile may have embedded our texts.
+                self._with_others = True
                 self._begin()
-                got = self._change(take) or set()
+                ours = self._change(take) or set()
         except StoreError:
             return Claimed(mine=frozenset(keys), known=frozenset())
-        self._ours |= got
-        mine = {key for key in keys if key[:_KEY_LETTERS] in got}
+        self._ours = ours
+        mine = {key for key in keys if key[:_KEY_LETTERS] in ours}
         known: Collection[str] = ()
         if self._with_others:
             known = self._known(keys)
@@ -148,7 +150,11 @@ class StoreClaims:
             else:
                 del book.claims[owner]
                 forget(self._objects, self._lock(owner))
-        return len(book.claims) > 1
+        return any(owner != self._owner for owner in book.claims)
+
+    def _taken(self, book: _Book) -> set[str]:
+        """What the others have claimed."""
+        return set().union(*(theirs for owner, theirs in book.claims.items() if owner != self._owner))
 
     def _lock(self, owner: str) -> str:
         return f"claims.{self._name}.{owner}"

@@ -1,14 +1,16 @@
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_assets.calling import limiting
+from rag_assets.calling import limiting, openai_client
 from rag_assets.calling.limiting import Limiter, Limits, duration
+from rag_assets.calling.openai_client import OpenAIServer
 from rag_assets.config import OpenAIEmbedding
 from rag_assets.embedding.openai_compatible import OpenAIProvider
 from rag_assets_tests.fakes import FakeOpenAI
@@ -21,6 +23,9 @@ class Clock:
         self.now = 1_800_000_000.0
 
     def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
@@ -114,6 +119,69 @@ def test_a_clock_that_was_set_back_holds_nobody_for_hours(clock: Clock, tmp_path
     with limiter.request(1):
         pass
     assert clock.now - started < 70
+
+
+class TestGivingUp:
+    def test_nobody_waits_longer_than_asked_and_nothing_is_booked_then(self, clock: Clock, tmp_path: Path):
+        """A question that had given up still waited, and then spent a request that it did not send."""
+        limiter = Limiter("key", Limits(concurrency=1, requests_per_minute=10), folder=tmp_path)
+        with limiter.request(1):
+            started = clock.now
+        for number in range(1, 4):
+            with pytest.raises(TimeoutError), limiter.request(1, until=clock.now + 2):
+                pytest.fail("sent")
+            assert clock.now == started + 2 * number
+        with limiter.request(1):
+            assert 6 < clock.now - started < 7
+
+    def test_nothing_is_sent_when_it_is_too_late_from_the_start(self, clock: Clock, tmp_path: Path):
+        limiter = Limiter("key", Limits(concurrency=1, requests_per_minute=1), folder=tmp_path)
+        started = clock.now
+        with pytest.raises(TimeoutError), limiter.request(1, until=clock.now):
+            pytest.fail("sent")
+        with limiter.request(1):
+            assert clock.now == started
+
+    def test_nothing_is_sent_where_to_book_it_took_too_long(
+        self, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        def slow(*_: object) -> float:
+            clock.sleep(10)
+            return 0.0
+
+        monkeypatch.setattr(Limiter, "_claim", slow)
+        limiter = Limiter("key", Limits(concurrency=1), folder=tmp_path)
+        with pytest.raises(TimeoutError), limiter.request(1, until=clock.now + 5):
+            pytest.fail("sent")
+
+    @pytest.mark.parametrize("other", [False, True], ids=["same process", "other process"])
+    def test_a_place_in_flight_is_not_waited_for_longer_than_asked(self, tmp_path: Path, other: bool):
+        first, second = (Limiter("key", Limits(concurrency=1), folder=tmp_path) for _ in range(2))
+        waiting = second if other else first
+        with first.request(1), pytest.raises(TimeoutError), waiting.request(1, until=time.monotonic() + 0.05):
+            pytest.fail("sent")
+        for limiter in (first, second):
+            with limiter.request(1):
+                pass
+
+    def test_a_call_gives_up_when_it_said(self, clock: Clock, fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(openai_client, "time", clock)
+        settings = OpenAIEmbedding(provider="openai", base_url=fake.base_url, requests_per_minute=1)
+        server = OpenAIServer("embedding", settings, model="fake", give_up_seconds=5)
+        started = clock.now
+
+        def ask() -> list[float]:
+            return server.call(
+                lambda client: client.embeddings.with_raw_response.create(model="fake", input="a"),
+                lambda reply: reply.data[0].embedding,
+                tokens=1,
+            )
+
+        assert ask()
+        with pytest.raises(TimeoutError):
+            ask()
+        assert clock.now == started + 5
+        assert len(fake.requests) == 1
 
 
 class TestLearning:

@@ -11,15 +11,9 @@ from rag_assets.calling.limiting import Limiter, Limits
 from rag_assets.calling.store_limiting import StoreLimiter, limiter_of
 from rag_assets.errors import StoreError
 from rag_assets.storing.objects import Mark, Objects
-from rag_assets_tests.calling.test_limiting import Clock as OneClock
-from rag_assets_tests.calling.test_limiting import most_in_a_minute
+from rag_assets_tests.calling.test_limiting import Clock, most_in_a_minute
 
 Machine = Callable[[str, Limits], StoreLimiter]
-
-
-class Clock(OneClock):
-    def monotonic(self) -> float:
-        return self.now
 
 
 @pytest.fixture

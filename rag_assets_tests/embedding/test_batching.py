@@ -5,7 +5,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 
 from rag_assets.config import HashingEmbedding, OpenAIEmbedding
 from rag_assets.embedding.batching import EmbeddingOutcome, embed_all
+from rag_assets.embedding.claiming import Claimed
 from rag_assets.embedding.hashing import HashingProvider
 from rag_assets.embedding.openai_compatible import OpenAIProvider
 from rag_assets.embedding.provider import (
+    BatchLost,
     BatchRefused,
     Embedded,
     EmbeddingProvider,
@@ -198,6 +201,92 @@ class TestLongTexts:
         assert outcome.requests == 0
 
 
+class Answering(Limited):
+    """Answers when it is let go, with `error` where there is one."""
+
+    def __init__(self, *, tokens_per_input: int, error: Exception | None = None) -> None:
+        super().__init__(inputs=1, tokens_per_input=tokens_per_input, concurrency=2)
+        self.let_go = threading.Event()
+        self._error = error
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+        assert self.let_go.wait(30)
+        if self._error is not None:
+            raise self._error
+        return super().embed(texts, kind)
+
+
+class DoneElsewhere:
+    """A text is ours for so many claims; with the next, another has embedded it. `then` is called before that is told."""
+
+    poll_seconds = 0.0
+
+    def __init__(self, then: Callable[[], None], *, ours_for: int = 1) -> None:
+        self.released: set[str] = set()
+        self._then = then
+        self._ours_for = ours_for
+        self._claims: Counter[str] = Counter()
+
+    def claim(self, keys: Collection[str]) -> Claimed:
+        self._claims.update(keys)
+        known = frozenset(key for key in keys if self._claims[key] > self._ours_for)
+        if known:
+            self._then()
+        return Claimed(mine=frozenset(keys) - known, known=known)
+
+    def release(self, keys: Collection[str]) -> None:
+        self.released.update(keys)
+
+
+class TestTextsThatAnotherEmbeddedMeanwhile:
+    def test_are_not_kept_with_the_vector_of_the_window_that_was_in_flight(self):
+        """Its vector was kept as that of the whole text."""
+        provider, kept = Answering(tokens_per_input=2), Kept()
+        claims, seen = DoneElsewhere(provider.let_go.set), list[tuple[int, int]]()
+        outcome = embed_all(
+            {"long": "red green blue cyan", "short": "one"},
+            provider,
+            keep=kept,
+            claims=claims,
+            progress=lambda *at: seen.append(at),
+        )
+        assert kept.keys == ["short"]
+        assert (outcome.embedded, outcome.known, outcome.tokens, dict(outcome.refused)) == (1, 1, 3, {})
+        assert max(seen) == (2, 2)
+        assert claims.released == {"long", "short"}
+
+    @pytest.mark.parametrize(
+        "error", [TextRefused("no"), TextTooLong("too long"), BatchLost("lost")], ids=lambda error: type(error).__name__
+    )
+    def test_are_not_refused_for_the_window_that_was_in_flight(self, error: Exception):
+        provider = Answering(tokens_per_input=100, error=error)
+        claims, seen = DoneElsewhere(provider.let_go.set), list[tuple[int, int]]()
+        outcome = embed_all(
+            {"long": "word " * 200}, provider, keep=Kept(), claims=claims, progress=lambda *at: seen.append(at)
+        )
+        assert (outcome.embedded, outcome.known, outcome.requests, dict(outcome.refused)) == (0, 1, 1, {})
+        assert max(seen) == (1, 1)
+        assert claims.released == {"long"}
+
+    def test_are_not_kept_with_the_vector_of_a_half_that_was_in_flight(self):
+        """A text that the server finds too long is halved, and claimed again with each half."""
+
+        class Halving(Limited):
+            let_go = threading.Event()
+
+            def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+                if self.count_tokens(texts[0]) > 50:
+                    raise TextTooLong("too long")
+                assert self.let_go.wait(30)
+                return super().embed(texts, kind)
+
+        provider, kept = Halving(inputs=1, concurrency=2), Kept()
+        claims = DoneElsewhere(provider.let_go.set, ours_for=2)
+        outcome = embed_all({"long": "word " * 90}, provider, keep=kept, claims=claims)
+        assert kept.keys == []
+        assert (outcome.embedded, outcome.known, outcome.requests) == (0, 1, 2)
+
+
 class TestRefusals:
     def test_one_poison_text_in_fifty_is_named_and_the_others_are_kept(self, fake: FakeOpenAI):
         for position in (0, 17, 49):
@@ -309,6 +398,18 @@ class TestConcurrency:
         assert seen[0] == (0, 1)
 
 
+class LastLetGo(Limited):
+    """Has two requests in flight, of which that for `the last` is answered when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(inputs=1, concurrency=2)
+        self.let_go = threading.Event()
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Embedded:
+        assert texts != ["the last"] or self.let_go.wait(30)
+        return super().embed(texts, kind)
+
+
 class TestFailures:
     def test_what_was_kept_before_a_failure_stays_kept(self, fake: FakeOpenAI):
         kept = Kept()
@@ -341,6 +442,40 @@ class TestFailures:
 
         with pytest.raises(OSError, match="no space left"):
             embed_all({"a": "a"}, Limited(), keep=full)
+
+    @pytest.mark.parametrize("bill_fails", [False, True])
+    def test_what_was_paid_is_billed_when_the_store_fails_and_so_is_what_is_in_flight(self, bill_fails: bool):
+        """The account of a run, and with it `max_cost_per_run`, left out what it had paid and could not keep."""
+        provider, kept = LastLetGo(), Kept()
+        billed: list[int] = []
+
+        def fail_once(keys: Sequence[str], vectors: Vectors, tokens: Sequence[int]) -> None:
+            if not provider.let_go.is_set():
+                provider.let_go.set()
+                raise OSError("no space left")
+            kept(keys, vectors, tokens)
+
+        def bill(texts: int, tokens: int, cost_usd: float) -> None:
+            billed.append(tokens)
+            if bill_fails:
+                raise OSError("no account either")
+
+        texts = {"first": "one", "last": "the last", "never": "never sent"}
+        with pytest.raises(OSError, match="no space left"):
+            embed_all(texts, provider, keep=fail_once, bill=bill)
+        assert billed == [1, 2]
+        assert kept.keys == ["last"]
+
+    def test_an_error_of_the_account_is_passed_on_once_what_is_in_flight_is_kept(self):
+        provider, kept = LastLetGo(), Kept()
+
+        def fail(*_: object) -> None:
+            provider.let_go.set()
+            raise OSError("no account")
+
+        with pytest.raises(OSError, match="no account"):
+            embed_all({"first": "one", "last": "the last", "never": "never sent"}, provider, keep=kept, bill=fail)
+        assert kept.keys == ["first", "last"]
 
     def test_a_kill_loses_at_most_the_requests_in_flight(self, tmp_path: Path):
         log, kept = tmp_path / "sent.jsonl", tmp_path / "kept.txt"

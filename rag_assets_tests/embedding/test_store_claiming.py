@@ -82,6 +82,23 @@ def test_what_another_has_finished_is_known(objects: Objects):
         assert (set(claimed.mine), set(claimed.known)) == ({"b"}, {"a"})
 
 
+def test_what_another_finished_between_our_beginning_and_our_first_claim_is_known(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rag_assets.embedding.store_claiming.BEAT_SECONDS", 0.0)
+    kept: set[str] = set()
+    with StoreClaims(objects, "t", kept.intersection) as other:
+        assert other.claim(["a"]).mine == {"a"}
+        one = StoreClaims(objects, "t", kept.intersection)
+        one.__enter__()
+        kept.add("a")
+    try:
+        claimed = one.claim(["a", "b"])
+        assert (set(claimed.mine), set(claimed.known)) == ({"b"}, {"a"})
+    finally:
+        one.__exit__(None, None, None)
+
+
 def test_alone_a_claim_is_one_request_and_nobody_is_asked_what_is_known(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ):
@@ -137,8 +154,59 @@ def test_who_was_taken_for_dead_claims_anew(objects: Objects):
     """Its lock was deleted, and nobody took it again: from then on every text was sent by both."""
     with StoreClaims(objects, "t", nothing_known) as one, StoreClaims(objects, "t", nothing_known) as other:
         assert one.claim(["a"]).mine == {"a"}
-        objects.delete(f"locks/claims.t.{one._owner}.json")
+        _take_for_dead(objects, one)
         assert other.claim(["b"]).mine == {"b"}
         assert one.claim(["a", "b", "c"]).mine == {"a", "c"}
         assert other.claim(["a", "b", "c"]).mine == {"b"}
     assert objects.size("locks") == 0
+
+
+def _take_for_dead(objects: Objects, claims: StoreClaims) -> None:
+    """What others see of `claims` that were silent for too long."""
+    objects.delete(f"locks/claims.t.{claims._owner}.json")
+
+
+def test_what_was_finished_by_another_while_we_were_taken_for_dead_is_known(objects: Objects):
+    """The other had come and gone when we claimed again; nobody was seen, and its texts were paid for once more."""
+    kept: set[str] = set()
+    with StoreClaims(objects, "t", kept.intersection) as one:
+        assert one.claim(["a"]).mine == {"a"}
+        _take_for_dead(objects, one)
+        with StoreClaims(objects, "t", kept.intersection) as other:
+            assert other.claim(["a", "b"]).mine == {"a", "b"}
+            kept.update("ab")
+        claimed = one.claim(["a", "b", "c"])
+        assert (set(claimed.mine), set(claimed.known)) == ({"c"}, {"a", "b"})
+
+
+def test_what_was_finished_by_another_before_we_could_begin_is_known(objects: Objects, monkeypatch: pytest.MonkeyPatch):
+    def down(*_: object) -> None:
+        raise StoreError("down")
+
+    kept: set[str] = set()
+    one = StoreClaims(objects, "t", kept.intersection)
+    with monkeypatch.context() as patch:
+        patch.setattr(Objects, "create", down)
+        one.__enter__()
+    try:
+        with StoreClaims(objects, "t", kept.intersection) as other:
+            assert other.claim(["a"]).mine == {"a"}
+            kept.add("a")
+        claimed = one.claim(["a", "b"])
+        assert (set(claimed.mine), set(claimed.known)) == ({"b"}, {"a"})
+    finally:
+        one.__exit__(None, None, None)
+
+
+def test_what_another_claimed_while_we_were_taken_for_dead_stays_with_it(objects: Objects):
+    """Both had the text, so neither got it again: two that had each sent a window of it waited for each other."""
+    with StoreClaims(objects, "t", nothing_known) as one, StoreClaims(objects, "t", nothing_known) as other:
+        assert one.claim(["a"]).mine == {"a"}
+        _take_for_dead(objects, one)
+        while not other.claim(["a"]).mine:
+            pass
+        assert one.claim(["a", "b"]).mine == {"b"}
+        assert other.claim(["a", "b"]).mine == {"a"}
+        other.release(["a"])
+        other.claim(["c"])
+        assert one.claim(["a", "b"]).mine == {"a", "b"}
