@@ -16,6 +16,7 @@ from rag_assets.doctoring import Finding, diagnose
 from rag_assets.fingerprints import hash_text
 from rag_assets.generations import generation_of
 from rag_assets.mending import mend
+from rag_assets.storing import restoring
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
 from rag_assets_tests.workbench import CORPUS, Workbench, make_workbench
@@ -217,6 +218,24 @@ class TestTables:
         shutil.rmtree(folder_of(bench, "documents"))
         shutil.rmtree(folder_of(bench, "vectors"))
         assert kinds(repair(bench)) == {"documents_lost", "vectors_lost"}
+
+    def test_documents_that_a_run_notes_while_they_are_restored_are_there_once(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    ):
+        shutil.rmtree(folder_of(bench, "documents"))
+        look = restoring.without_document
+
+        def noted_meanwhile(*arguments: Any) -> Any:
+            names = look(*arguments)
+            bench.materialize("a.md")
+            return names
+
+        with monkeypatch.context() as patched:
+            patched.setattr(restoring, "without_document", noted_meanwhile)
+            restoring.restore_documents(bench.store, bench.corpus)
+        names = bench.store.documents(CORPUS).read(["document"])["document"].to_pylist()
+        assert sorted(names) == ["a.md", "b.md", "c.md"]
+        assert repair(bench) == []
 
     def test_search_indices_were_deleted(self, bench: Workbench):
         shutil.rmtree(folder_of(bench, "index") / "_indices")

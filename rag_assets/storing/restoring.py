@@ -42,9 +42,11 @@ def restore_documents(store: Store, corpus: CorpusSettings) -> int:
             "generation": pa.array([generation.id] * len(names)),
         }
         blank = pa.nulls(len(names))
-        table.append(
-            pa.table([columns.get(field.name, blank).cast(field.type) for field in DOCUMENTS], schema=DOCUMENTS)
-        )
+        lost = pa.table([columns.get(field.name, blank).cast(field.type) for field in DOCUMENTS], schema=DOCUMENTS)
+        restored = 0
+        for some in batches(names):  # replaced: a run may have noted one of them meanwhile, and then does it again
+            table.replace(some, lost.slice(restored, len(some)))
+            restored += len(some)
     return len(names)
 
 
