@@ -16,7 +16,8 @@ from rag_assets.doctoring import Finding, diagnose
 from rag_assets.fingerprints import hash_text
 from rag_assets.generations import generation_of
 from rag_assets.mending import mend
-from rag_assets.storing import restoring
+from rag_assets.storing.agreeing import without_document
+from rag_assets.storing.restoring import restore_documents
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
 from rag_assets_tests.workbench import CORPUS, Workbench, make_workbench
@@ -223,16 +224,15 @@ class TestTables:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ):
         shutil.rmtree(folder_of(bench, "documents"))
-        look = restoring.without_document
 
         def noted_meanwhile(*arguments: Any) -> Any:
-            names = look(*arguments)
+            names = without_document(*arguments)
             bench.materialize("a.md")
             return names
 
         with monkeypatch.context() as patched:
-            patched.setattr(restoring, "without_document", noted_meanwhile)
-            restoring.restore_documents(bench.store, bench.corpus)
+            patched.setattr("rag_assets.storing.restoring.without_document", noted_meanwhile)
+            restore_documents(bench.store, bench.corpus)
         names = bench.store.documents(CORPUS).read(["document"])["document"].to_pylist()
         assert sorted(names) == ["a.md", "b.md", "c.md"]
         assert repair(bench) == []

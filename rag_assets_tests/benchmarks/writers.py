@@ -1,6 +1,7 @@
 """Eight processes that write to one corpus at once, some killed at random: is what is left whole?
 
-Each rewrites documents that all of them share, in paragraphs that carry the number of the rewriting, and publishes.
+Each rewrites documents that all of them share, in paragraphs that carry the number of the rewriting, and publishes. Now
+and then all of them meet a document that is new.
 `python -m rag_assets_tests.benchmarks --only writers` prints it.
 """
 
@@ -33,6 +34,7 @@ DOCUMENTS = 24
 PARAGRAPHS = 4
 _BATCH = 3
 _KILL_EVERY_SECONDS = 4.0
+_NEW_EVERY_SECONDS = 10
 STAMP = re.compile(r"stamp (\S+) part (\d) of (\S+)")
 
 
@@ -91,9 +93,9 @@ def run(size: Size, folder: Path) -> Report:
             ),
         ],
         notes=[
-            f"{DOCUMENTS} documents of {PARAGRAPHS} chunks, {_BATCH} a batch, {_WRITERS[size]} processes for"
-            f" {_SECONDS[size]:.0f} s. A batch is refused when a document was cut again while it was embedded; the next one"
-            " takes it up.",
+            f"{DOCUMENTS} documents of {PARAGRAPHS} chunks and a new one every {_NEW_EVERY_SECONDS} s, {_BATCH} and the new"
+            f" one a batch, {_WRITERS[size]} processes for {_SECONDS[size]:.0f} s. A batch is refused when a document was"
+            " cut again while it was embedded; the next one takes it up.",
             *[f"The first other failure: {line}" for line in said],
         ],
     )
@@ -114,6 +116,7 @@ def write_until_killed(
     choose = random.Random(seed)
     for number in range(1_000_000):
         names = [f"{one}.md" for one in choose.sample(range(DOCUMENTS), _BATCH)]
+        names.append(f"new-{time.time() // _NEW_EVERY_SECONDS:.0f}.md")
         for name in names:
             rewrite(bench, name, f"{seed}-{number}")
         kind = 0
@@ -141,7 +144,7 @@ def mend(bench: Workbench) -> None:
 
 
 def problems(store: Store) -> list[str]:
-    """Documents of the published version whose rows are not exactly the parts of one rewriting."""
+    """Documents of the published version whose rows are not exactly the parts of one rewriting, or that are known twice."""
     publication = latest_publication(store, CORPUS)
     if publication is None:
         return []
@@ -157,7 +160,10 @@ def problems(store: Store) -> list[str]:
         if len({stamp for stamp, _ in parts}) != 1 or sorted(part for _, part in parts) != list("0123")
     ]
     doubled = [chunk_id for chunk_id, count in Counter(row["chunk_id"] for row in rows).items() if count > 1]
-    return wrong + doubled + [str(number) for number in range(DOCUMENTS - len(found))]
+    known = store.documents(CORPUS).read(["document"])["document"].to_pylist()
+    noted_twice = [document for document, count in Counter(known).items() if count > 1]
+    missing = [name for name in (f"{number}.md" for number in range(DOCUMENTS)) if name not in found]
+    return wrong + doubled + noted_twice + missing
 
 
 def differences(bench: Workbench) -> list[str]:
@@ -168,5 +174,5 @@ def differences(bench: Workbench) -> list[str]:
     texts: dict[str, set[str]] = {}
     for row in rows:
         texts.setdefault(row["document"], set()).add(row["text"])
-    names = [f"{number}.md" for number in range(DOCUMENTS)]
-    return [name for name in names if texts.get(name) != set((bench.folder / name).read_text().split("\n\n"))]
+    files = sorted(bench.folder.glob("[!.]*.md"))
+    return [file.name for file in files if texts.get(file.name) != set(file.read_text().split("\n\n"))]
