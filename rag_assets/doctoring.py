@@ -19,9 +19,11 @@ from rag_assets.generations import generation_of
 from rag_assets.ingesting import IngestResult
 from rag_assets.materializing.embedded_texts import COLUMNS
 from rag_assets.purging import left_over
-from rag_assets.reading.source import open_source
+from rag_assets.reading.source import Listing, open_source
+from rag_assets.scanning import gone_from, why_withheld
 from rag_assets.storing.agreeing import ROW_COLUMNS, disagreements, expected_rows, other_chunks, without_document
 from rag_assets.storing.examining import why_unreadable, why_unsearchable
+from rag_assets.storing.ledger import Standings, standings
 from rag_assets.storing.objects import require_safe_commits
 from rag_assets.storing.publishing import (
     Publication,
@@ -150,8 +152,9 @@ def diagnose(store: Store, corpus: CorpusSettings) -> list[Finding]:
     Every row is read. What a damaged table would tell is not compared with the others.
     """
     found = []
+    listing: Listing | None = None
     try:
-        open_source(corpus).list()
+        listing = open_source(corpus).list()
     except SourceError as error:
         found.append(Finding("source_unreachable", corpus.name, str(error), "see the message", fixable=False))
     if (asked := corpus.embedding.ray) and (problem := why_unreachable(asked.address)):
@@ -160,7 +163,7 @@ def diagnose(store: Store, corpus: CorpusSettings) -> list[Finding]:
         return found
     with store.lock(publish_lock(corpus.name)):
         damaged = _damaged_tables(store, corpus)
-        return found + damaged + _compare(store, corpus, {one.name for one in damaged})
+        return found + damaged + _compare(store, corpus, {one.name for one in damaged}, listing)
 
 
 def diagnose_dagster_home(home: Path, store: Store, corpus: CorpusSettings) -> list[Finding]:
@@ -226,9 +229,11 @@ def _has_version(table: Table, version: int) -> bool:
     return version in {one["version"] for one in table.open().versions()}
 
 
-def _compare(store: Store, corpus: CorpusSettings, damaged: Collection[str | None]) -> list[Finding]:
-    """What is wrong between the tables that can be read. All are compared with the documents, by way of the pointer; chunks
-    vectors and what was measured may be among the `damaged`."""
+def _compare(
+    store: Store, corpus: CorpusSettings, damaged: Collection[str | None], listing: Listing | None
+) -> list[Finding]:
+    """What is wrong between the tables that can be read. All are compared with the documents, by way of the pointer; chunks,
+    vectors and what was measured may be among the `damaged`. `listing` is None where the source cannot be listed."""
     if not {"chunks", "vectors", "evaluations", "health"}.issuperset(damaged):
         return []
     name, generation = corpus.name, generation_of(corpus)
@@ -258,10 +263,23 @@ def _compare(store: Store, corpus: CorpusSettings, damaged: Collection[str | Non
         what = f"a search index cannot be read ({problem}); it is made again from the rows"
         found += [Finding("search_index_damaged", name, what, fix_command(name))] if problem else []
     found += _look_at_pointer(store, corpus, latest)
-    if not found and not damaged and publication_is_due(store, corpus):
+    if not found and not damaged and is_left_unpublished(store, corpus, standings(store.documents(name)), listing):
         what = "the index holds something that readers do not see"
         found.append(Finding("not_published", name, what, f"rag-assets ingest {name}"))
     return found
+
+
+def is_left_unpublished(store: Store, corpus: CorpusSettings, known: Standings, listing: Listing | None) -> bool:
+    """Whether a publication is due, and no run is that makes or removes a pending document, and publishes with it. No run
+    does so for one that is refused, or whose deletion is withheld; nor for any while there is no `listing`."""
+    reached: set[str] = set()
+    pending = {name for name, document in known.items() if document.status == "pending"}
+    if listing is not None and pending:
+        gone = gone_from(listing, known)
+        reached = {name for name in pending if name in listing.entries}
+        if why_withheld(listing, gone, known.keys(), corpus.max_share_deleted) is None:
+            reached |= pending.intersection(gone)
+    return publication_is_due(store, corpus, known=known, beside_pending=not reached)
 
 
 def _look_at_documents(

@@ -50,5 +50,6 @@ def look(store: Store, corpus: CorpusSettings, *, confirm_deletions: bool = Fals
         found=found,
         documents=sorted({*found.pending, *again}),
         failed=set_aside_documents(known),
-        publication_is_due=publication_is_due(store, corpus, known=known, resume=True),
+        # What is pending is made now, or is out of reach: neither keeps from readers what was indexed.
+        publication_is_due=publication_is_due(store, corpus, known=known, resume=True, beside_pending=True),
     )

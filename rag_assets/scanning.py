@@ -7,7 +7,7 @@ folder, and that many deletions at once are implausible.
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
@@ -41,6 +41,16 @@ class ReadingLimit:
 
 
 @dataclass(frozen=True)
+class Presence:
+    """How many documents the source lists, how many known ones it does not, though they stay, and why their deletion is
+    withheld, None where it is not."""
+
+    listed: int
+    gone: int = 0
+    withheld: str | None = None
+
+
+@dataclass(frozen=True)
 class Scan:
     """What one look at a corpus found. Every listed document is in exactly one of `added`, `changed`, `unsettled`, `unread`,
     `failed` or counted in `unchanged`. `unread` ones may have changed, and wait for another look.
@@ -70,6 +80,11 @@ class Scan:
     unread: Sequence[str] = ()
     lost: Sequence[str] = ()
     outdated: Sequence[str] = ()
+
+    @property
+    def presence(self) -> Presence:
+        """What a check tells of the source after what the scan found is done: those that may be removed are."""
+        return Presence(self.scanned, len(self.gone) if self.withheld else 0, self.withheld)
 
     @property
     def pending(self) -> list[str]:
@@ -156,7 +171,7 @@ def compare(
             break
         by_verdict[_judge(listing.entries[name], known[name], generation, byte_hash)].append(name)
     gone = gone_from(listing, known)
-    withheld = None if confirm_deletions else why_withheld(listing, gone, len(known), max_share_deleted)
+    withheld = None if confirm_deletions else why_withheld(listing, gone, known.keys(), max_share_deleted)
     return Scan(
         scanned=len(listing.entries),
         added=by_verdict["added"],
@@ -251,17 +266,18 @@ def _nanoseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1e9)
 
 
-def why_withheld(listing: Listing, gone: Sequence[str], known: int, max_share: float) -> str | None:
+def why_withheld(listing: Listing, gone: Sequence[str], known: Set[str], max_share: float) -> str | None:
     """Why the deletion of the documents `gone` of `known` is not believed, or None. Files that came while others went (a
     folder that was renamed) are set off against them."""
-    listed = len(listing.entries)
     if not gone:
         return None
-    if listed == 0:
-        return f"the source lists no document, and {known} are known"
-    lost = known - listed
-    if lost > _PLAUSIBLE_DELETIONS and lost > max_share * known:
-        return f"{len(gone)} of {known} documents are gone at once, more than max_share_deleted {max_share:g} allows"
+    if not listing.entries:
+        return f"the source lists no document, and {len(known)} are known"
+    lost = len(gone) - len(listing.entries.keys() - known)
+    if lost > _PLAUSIBLE_DELETIONS and lost > max_share * len(known):
+        return (
+            f"{len(gone)} of {len(known)} documents are gone at once, more than max_share_deleted {max_share:g} allows"
+        )
     return None
 
 

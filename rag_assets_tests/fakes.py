@@ -9,6 +9,7 @@ process of its own, so that a test can kill its client and count what was sent:
 import argparse
 import base64
 import json
+import re
 import signal
 import socket
 import struct
@@ -385,7 +386,8 @@ def _encode(row: Vectors, encoding: str) -> str | list[float]:
 
 
 def _pieces(text: str) -> list[str]:
-    return [piece + " " for piece in text.split(" ")[:-1]] + text.split(" ")[-1:]
+    """A word each, and a half of a character in UTF-16 where `text` has halves."""
+    return re.split(r"(?<= )|(?=[\ud800-\udfff])", text)
 
 
 def main() -> None:

@@ -347,6 +347,26 @@ def test_an_index_made_again_is_published_though_its_version_is_the_one_that_was
     assert diagnose(bench.store, bench.corpus) == []
 
 
+def test_what_was_not_published_is_told_beside_a_pending_document_that_no_run_can_make(bench: Workbench):
+    bench.write("b.md", "blueberries")
+    bench.read("b.md")
+    bench.write("c.md", "currants")
+    bench.materialize("c.md")
+    within_reach = diagnose(bench.store, bench.corpus)
+    (bench.folder / "b.md").unlink()
+    gone = diagnose(bench.store, bench.corpus)
+    away = bench.folder.rename(bench.folder.with_name("away"))
+    bench.folder.mkdir()
+    withheld = diagnose(bench.store, bench.corpus)
+    bench.folder.rmdir()
+    away.rename(bench.folder)
+    bench.write("b.md", "bananas")
+    bench.write("c.md", "cherries")
+    assert within_reach == [], "the run that makes b publishes"
+    assert gone == [], "the run that removes b publishes"
+    assert [one.kind for one in withheld] == ["not_published"]
+
+
 def test_an_index_that_was_not_published_is_told(bench: Workbench):
     bench.write("b.md", "bilberries")
     bench.update()

@@ -1,5 +1,6 @@
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -427,6 +428,18 @@ def test_a_known_document_that_cannot_be_looked_at_is_not_gone():
     found = look(listing, known_documents("a.md", "b.md", "c.md"))
     assert (found.gone, found.removed) == (["c.md"], ["c.md"])
     assert list(found.refused) == [("a.md", "it cannot be looked at: Input/output error")]
+
+
+@pytest.mark.parametrize(("left", "arrived", "withheld"), [(39, 0, False), (10, 0, False), (9, 0, True), (9, 1, False)])
+def test_documents_below_a_folder_that_cannot_be_looked_into_are_no_loss(left: int, arrived: int, withheld: bool):
+    """One deletion beside a large folder of that kind was withheld, because all in the folder counted as gone."""
+    hidden = [f"locked/{name}" for name in numbered(0, 60)]
+    names = numbered(0, 40)
+    listing = listing_of(*names[:left], *numbered(50, 50 + arrived))
+    listing = replace(listing, refused=[("locked/", "it cannot be looked into: Permission denied")])
+    found = look(listing, known_documents(*hidden, *names), max_share_deleted=0.3)
+    assert found.gone == names[left:]
+    assert (found.withheld is not None) is withheld
 
 
 NAMES = st.sets(st.sampled_from(numbered(0, 30)))

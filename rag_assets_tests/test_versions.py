@@ -87,6 +87,19 @@ class TestRollback:
         assert three.run("rollback", "--json").json["changes"]["rolled_back_to"] == 1
         assert "has no older version to go back to" in three.run("rollback").err
 
+    def test_back_to_a_rollback_is_back_to_what_it_showed(self, three: Platform):
+        three.run("rollback", "1")
+        three.ingest()
+        before = three.status()["lag_seconds"]
+        three.run("rollback", "1")
+        waits = three.status()["lag_seconds"]
+        three.ingest()
+        assert "readers see version 1 again, as version 8" in three.run("rollback", "4").out
+        found = three.status()
+        assert found["rolled_back_to"] == 1
+        assert before == 0 < waits <= found["lag_seconds"], "readers miss what came after version 1"
+        assert "has no older version to go back to" in three.run("rollback").err
+
     def test_it_stays_through_what_the_sensor_does_and_says_so(self, three: Platform, monkeypatch: pytest.MonkeyPatch):
         from rag_assets.storing.publishing import publication_is_due, publish
         from rag_assets.storing.stores import Store

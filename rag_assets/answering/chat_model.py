@@ -11,6 +11,7 @@ from rag_assets.answering.replies import Reply, Stream, complete_reply
 from rag_assets.calling.failures import FailureKind, kind_of, server_words
 from rag_assets.calling.openai_client import MalformedReplyError, OpenAIServer
 from rag_assets.config import ChatSettings
+from rag_assets.embedding.provider import without_lone_surrogates
 from rag_assets.errors import ProviderError
 from rag_assets.pricing import generation_price
 from rag_assets.records import Usage
@@ -69,10 +70,13 @@ class ChatModel:
         raise ProviderError(f"{self.server} refused every form of the request; check {self._section}.model.")
 
     def _follow(self, events: Any, stream: Stream) -> Reply:
-        """Read a stream to its end. One that breaks off is not asked for again: part of it was shown."""
+        """Read a stream to its end. One that breaks off is not asked for again: part of it was shown.
+
+        Some gateways cut UTF-16, so half a character waits for its other half.
+        """
         import openai
 
-        reply = Reply()
+        reply, half = Reply(), ""
         try:
             with events:
                 for event in events:
@@ -80,13 +84,17 @@ class ChatModel:
                     for choice in event.choices[:1]:
                         reply.finish_reason = choice.finish_reason or reply.finish_reason
                         reply.refusal += getattr(choice.delta, "refusal", None) or ""
-                        reply.text += choice.delta.content or ""
+                        piece = half + (choice.delta.content or "")
+                        half = piece[-1:] if "\ud800" <= piece[-1:] <= "\udbff" else ""
+                        reply.text += without_lone_surrogates(piece[: len(piece) - len(half)])
                     stream.follow(reply.text)
         except openai.APIConnectionError as error:
             raise ProviderError(
                 f"{self.server} broke off in the middle of an answer ({error.__cause__ or error}); ask again, raise"
                 f" {self._section}.timeout_seconds {self._settings.timeout_seconds:g} if it is slow, and see its log."
             ) from error
+        reply.text += without_lone_surrogates(half)
+        reply.refusal = without_lone_surrogates(reply.refusal)
         return reply
 
     def _parameters(self, *, streamed: bool) -> dict[str, object]:

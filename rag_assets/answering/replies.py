@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_assets.answering.citations import Marked, read_markers, settled_length
+from rag_assets.embedding.provider import without_lone_surrogates
 
 NOT_IN_SOURCES = "NOT_IN_SOURCES"
 """What the system prompt tells the model to write when the sources do not hold the answer."""
@@ -18,7 +19,7 @@ _SIGN = re.compile(rf"[*_`\"'\s]*{NOT_IN_SOURCES}[*_`\"'.]*[ \t]*", re.IGNORECAS
 
 @dataclass
 class Reply:
-    """What came back, as far as it has come."""
+    """What came back, as far as it has come. Neither text has a lone surrogate once all has."""
 
     text: str = ""
     finish_reason: str | None = None
@@ -62,9 +63,9 @@ def complete_reply(reply: Any) -> Reply:
     """A response that came in one piece."""
     choice = reply.choices[0]
     return Reply(
-        text=choice.message.content or "",
+        text=without_lone_surrogates(choice.message.content or ""),
         finish_reason=choice.finish_reason,
-        refusal=getattr(choice.message, "refusal", None) or "",
+        refusal=without_lone_surrogates(getattr(choice.message, "refusal", None) or ""),
         usage=getattr(reply, "usage", None),
     )
 

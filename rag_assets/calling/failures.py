@@ -155,7 +155,7 @@ def asked_to_wait(headers: Mapping[str, str]) -> float | None:
         return max(0.0, seconds) if math.isfinite(seconds) else None
     try:
         date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, date.timestamp() - time.time())
 

@@ -15,7 +15,8 @@ _OUTERMOST, _INDENTED, _LINE = range(3)
 def line_units(limits: Limits) -> Iterator[Unit]:
     """The text as one unit that is best cut after blank lines, before a line that is not indented."""
     ranks = {0: _OUTERMOST}
-    for found in _AFTER_BLANK_LINES.finditer(limits.text):
+    # Blank lines that no text follows would be tried from each of them to the end.
+    for found in _AFTER_BLANK_LINES.finditer(limits.text, 0, len(limits.text.rstrip())):
         ranks[found.start("start")] = _INDENTED if found["indentation"] else _OUTERMOST
     at: list[Seam] = []
     for start, end in pairwise([*ranks, len(limits.text)]):

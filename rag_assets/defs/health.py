@@ -12,7 +12,7 @@ from rag_assets.config import CorpusSettings, NotifySettings
 from rag_assets.defs.assets import check_keys, checked_key
 from rag_assets.defs.doctoring import differing_partitions
 from rag_assets.defs.resources import EmbeddersResource, StoreResource
-from rag_assets.defs.runs import stuck_runs
+from rag_assets.defs.runs import presence_in, stuck_runs
 from rag_assets.health.checks import Finding, checks_of, examine
 from rag_assets.health.measuring import measurement_of
 from rag_assets.health.view import InstanceFacts, View
@@ -54,6 +54,7 @@ def _checks(corpus: CorpusSettings, told: NotifySettings | None) -> dg.AssetChec
             provider_for=embedders.open,
             instance_facts=lambda: _facts(instance, opened, corpus),
             run_id=context.run.run_id,
+            presence=presence_in(context.run.tags),
         )
         found = []
         for one in examine(view, [check for check in checks if check.name in names]):

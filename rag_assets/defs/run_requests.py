@@ -9,7 +9,8 @@ from rag_assets.config import CorpusSettings
 from rag_assets.defs.assets import check_keys, partitioned_keys, published_key
 from rag_assets.defs.jobs import ingest_job_name
 from rag_assets.defs.partitions import Shard, move_to_end, shards_of
-from rag_assets.defs.runs import PUBLICATION_TAG
+from rag_assets.defs.runs import PUBLICATION_TAG, presence_tags
+from rag_assets.scanning import Presence
 
 _RANGE_START_TAG = "dagster/asset_partition_range_start"
 _RANGE_END_TAG = "dagster/asset_partition_range_end"
@@ -37,9 +38,15 @@ def publishing(batches: Sequence[tuple[Shard, Sequence[str]]], size: int) -> lis
 
 
 def ingest_request(
-    instance: dg.DagsterInstance, corpus: CorpusSettings, batch: Batch, *, tags: Mapping[str, str] | None = None
+    instance: dg.DagsterInstance,
+    corpus: CorpusSettings,
+    batch: Batch,
+    *,
+    presence: Presence,
+    tags: Mapping[str, str] | None = None,
 ) -> dg.RunRequest:
-    """The run that materializes `batch`, with `tags`. Its partitions become the last ones of their set."""
+    """The run that materializes `batch`, with `tags`, after a scan that saw the `presence` of the source. Its partitions
+    become the last ones of their set."""
     first, last = move_to_end(instance, corpus.name, batch.documents, shard=batch.shard)
     alone = len(batch.documents) == 1
     return dg.RunRequest(
@@ -47,6 +54,7 @@ def ingest_request(
         partition_key=first if alone else None,
         tags={
             "rag_assets/documents": str(len(batch.documents)),
+            **presence_tags(presence),
             **(tags or {}),
             **({} if alone else {_RANGE_START_TAG: first, _RANGE_END_TAG: last}),
         },

@@ -1,8 +1,11 @@
 """Runs of a corpus: which are under way, which died without a word, and how long to hold back after failures."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import dagster as dg
 from dagster._core.events import DagsterEventType
@@ -16,6 +19,7 @@ from rag_assets.defs.jobs import ingest_job_name, is_ingest_job
 from rag_assets.defs.partitions import shards_of
 from rag_assets.defs.reindexing import reindex_job_name
 from rag_assets.defs.removing import remove_job_name
+from rag_assets.scanning import Presence
 from rag_assets.storing.stores import Store
 
 # Set on runs that the command line executes in its own process, which holds the lock of that name meanwhile.
@@ -24,12 +28,17 @@ COMMAND_LINE_TAG = "rag_assets/command_line"
 RETRY_TAG = "rag_assets/retry"
 # Set on a run that only publishes: its success does not say that documents can be made again.
 PUBLICATION_TAG = "rag_assets/publication"
+# Set on a run that a scan asked for: what the scan saw of the source, so that a check need not list it again.
+_PRESENCE_TAG = "rag_assets/source"
 # A run that works writes a line at least every quarter of a minute, but for one request and its bounded retries.
 _SILENT_FOR = timedelta(minutes=20)
 # Between a sensor's request and its run pass a second or two; a daemon that was stopped in between launches nothing.
 _LAUNCHED_WITHIN = timedelta(seconds=20)
 # Each further run of the same request is launched after the one before, and its partitions are noted first.
 _LAUNCHED_AFTER = timedelta(seconds=5)
+
+Series = Literal["documents", "publications", "removals"]
+"""What runs do whose failures in a row count together."""
 
 # Failures in a row beyond these change nothing.
 _LOOKED_AT = 10
@@ -107,14 +116,14 @@ def backfill_under_way(instance: dg.DagsterInstance, corpus: CorpusSettings) -> 
 
 
 def hold_back_until(
-    instance: dg.DagsterInstance, corpus: CorpusSettings, *, publications: bool = False
+    instance: dg.DagsterInstance, corpus: CorpusSettings, series: Series = "documents"
 ) -> datetime | None:
-    """When the next run may start after failures in a row: 30 s after the first, doubling, at most an hour. Runs that the
-    sensor asked for together, one a shard, fail together: they count as one. Runs that make documents and `publications`,
-    which only publish, do not hold each other back."""
+    """When the next run of `series` may start after failures in a row: 30 s after the first, doubling, at most an hour. Runs
+    that the sensor asked for together, one a shard, fail together: they count as one. The runs that make documents, those
+    that only publish, and those that remove documents do not hold each other back."""
     failures = 0
     ended: float | None = None
-    for runs in _last_ingests(instance, corpus, publications=publications):
+    for runs in _last_runs(instance, corpus, series):
         failed = [run for run in runs if run.dagster_run.status == dg.DagsterRunStatus.FAILURE]
         if not failed:
             break
@@ -126,16 +135,15 @@ def hold_back_until(
     return datetime.fromtimestamp(ended, UTC) + rest
 
 
-def _last_ingests(
-    instance: dg.DagsterInstance, corpus: CorpusSettings, *, publications: bool
-) -> list[list[dg.RunRecord]]:
-    """The last runs of the ingest jobs, those of one tick together, the newest first. Retries of one document are not
-    among them. A run that was executed again from the UI, which puts it into the same tick, counts as it ended last."""
+def _last_runs(instance: dg.DagsterInstance, corpus: CorpusSettings, series: Series) -> list[list[dg.RunRecord]]:
+    """The last runs of `series`, those of one tick together, the newest first. Retries of one document are not among them.
+    A run that was executed again from the UI, which puts it into the same tick, counts as it ended last."""
     records: list[dg.RunRecord] = []
+    publications = series == "publications"
     tags = {PUBLICATION_TAG: "true"} if publications else {}
-    for shard in shards_of(corpus.shards):
-        wanted = dg.RunsFilter(job_name=ingest_job_name(corpus.name, shard), tags=tags)
-        records += instance.get_run_records(wanted, limit=_LOOKED_AT)
+    ingests = [ingest_job_name(corpus.name, shard) for shard in shards_of(corpus.shards)]
+    for job in [remove_job_name(corpus.name)] if series == "removals" else ingests:
+        records += instance.get_run_records(dg.RunsFilter(job_name=job, tags=tags), limit=_LOOKED_AT)
     asked: dict[str, dict[str, dg.RunRecord]] = {}
     for record in sorted(records, key=lambda one: one.storage_id, reverse=True):
         run = record.dagster_run
@@ -191,3 +199,16 @@ def _process_is_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     except PermissionError:
         return False
     return False
+
+
+def presence_tags(presence: Presence) -> dict[str, str]:
+    """The tags of a run that tell what the scan before it saw of the source."""
+    return {_PRESENCE_TAG: json.dumps(asdict(presence))}
+
+
+def presence_in(tags: Mapping[str, str]) -> Presence | None:
+    """What `presence_tags` noted in `tags`, None where nothing is there."""
+    try:
+        return Presence(**json.loads(tags[_PRESENCE_TAG]))
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -6,7 +6,7 @@ seen, a lost run is found again, and a deleted table is noticed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -28,7 +28,7 @@ from rag_assets.defs.runs import (
 )
 from rag_assets.errors import SourceError, StoreError
 from rag_assets.reading.source import open_source
-from rag_assets.scanning import ReadingLimit, Scan, due_for_retry, scan
+from rag_assets.scanning import Presence, ReadingLimit, Scan, due_for_retry, scan
 from rag_assets.storing.ledger import Standings, make_pending
 from rag_assets.storing.publishing import publication_is_due
 from rag_assets.storing.stores import Store
@@ -102,16 +102,22 @@ def _tick(context: dg.SensorEvaluationContext, store: Store, corpus: CorpusSetti
     placed = place_partitions(context.instance, corpus, found.known, pending=pending, gone=gone)
     make_pending(store.documents(corpus.name), found.lost)
     wanted = plan(found, corpus, now=now)
+    removals_until = hold_back_until(context.instance, corpus, "removals") if wanted.removed else None
+    if removals_until and now < removals_until:
+        wanted = replace(wanted, removed=())
     requests: list[dg.RunRequest] = []
     if not wanted.batches and not wanted.removed:  # before a document is tried again, which may take many ticks
         requests = _publication_requests(context.instance, store, corpus, now=now, known=found.known)
     if not requests:
-        requests = [*_ingest_requests(context.instance, corpus, wanted), *_removal_requests(corpus, wanted)]
+        requests = [
+            *_ingest_requests(context.instance, corpus, wanted, found.presence),
+            *_removal_requests(corpus, wanted),
+        ]
     for name, reason in found.refused:
         context.log.warning("%s is passed over: %s", name, reason)
     if found.withheld:
         context.log.warning("deletions are withheld: %s", found.withheld)
-    return _asked(store, corpus, requests, idle=_idle(found, placed))
+    return _asked(store, corpus, requests, idle=_idle(found, placed, removals_until))
 
 
 def _asked(
@@ -132,24 +138,23 @@ def _publication_requests(
     now: datetime,
     known: Standings | None = None,
 ) -> list[dg.RunRequest]:
-    """A run that only publishes, where readers miss something and no such run has just failed.
-
-    Of several shards one may fail for days, and what the others made is not to wait for it. One shard publishes with each
-    of its runs.
-    """
-    until = hold_back_until(instance, corpus, publications=True)
+    """A run that only publishes, where readers miss something and no such run has just failed. It is asked for where no run
+    that makes documents is, and so waits for none that is pending: that may be out of reach for days, or its shard fail."""
+    until = hold_back_until(instance, corpus, "publications")
     if until and now < until:
         return []
-    due = publication_is_due(store, corpus, known=known, beside_pending=corpus.shards > 1)
+    due = publication_is_due(store, corpus, known=known, beside_pending=True)
     return [publication_request(corpus)] if due else []
 
 
-def _ingest_requests(instance: dg.DagsterInstance, corpus: CorpusSettings, wanted: Plan) -> list[dg.RunRequest]:
+def _ingest_requests(
+    instance: dg.DagsterInstance, corpus: CorpusSettings, wanted: Plan, presence: Presence
+) -> list[dg.RunRequest]:
     if wanted.retry:
         # Without what readers see: the failure of one document would turn it red. A retry that succeeds is published next.
         batch = Batch(shard_of(wanted.retry, corpus.shards), [wanted.retry], publishes=False)
-        return [ingest_request(instance, corpus, batch, tags={RETRY_TAG: "true"})]
-    return [ingest_request(instance, corpus, batch) for batch in wanted.batches]
+        return [ingest_request(instance, corpus, batch, presence=presence, tags={RETRY_TAG: "true"})]
+    return [ingest_request(instance, corpus, batch, presence=presence) for batch in wanted.batches]
 
 
 def _removal_requests(corpus: CorpusSettings, wanted: Plan) -> list[dg.RunRequest]:
@@ -159,7 +164,7 @@ def _removal_requests(corpus: CorpusSettings, wanted: Plan) -> list[dg.RunReques
     return [dg.RunRequest(job_name=remove_job_name(corpus.name), run_config=config)]
 
 
-def _idle(found: Scan, placed: Placed) -> str:
+def _idle(found: Scan, placed: Placed, removals_until: datetime | None) -> str:
     parts = [f"{found.unchanged:,} documents are unchanged"]
     if placed.left:
         parts.append(f"{placed.moved:,} partitions moved to their shards, {placed.left:,} do so with the next ticks")
@@ -169,6 +174,10 @@ def _idle(found: Scan, placed: Placed) -> str:
         parts.append(f"{len(found.unread):,} may have changed and are read by the next ticks")
     if found.failed:
         parts.append(f"{len(found.failed):,} are set aside")
+    if found.removed and removals_until:
+        parts.append(
+            f"{len(found.removed):,} are gone; the last removal failed, the next is at {removals_until:%H:%M:%S} UTC"
+        )
     if found.withheld:
         parts.append(f"deletions are withheld: {found.withheld}")
     return "; ".join(parts)

@@ -9,7 +9,6 @@ from rag_assets.health.verdicts import Row, Verdict, fails, passes, some
 from rag_assets.health.view import View
 from rag_assets.reading.formats import format_by_name
 from rag_assets.reading.sources.schemes import scheme_of
-from rag_assets.scanning import gone_from, why_withheld
 from rag_assets.storing.ledger import KnownDocument
 from rag_assets.wording import count, duration
 
@@ -33,13 +32,13 @@ def set_aside(view: View) -> Verdict:
 
 
 def withheld_deletions(view: View) -> Verdict:
-    """The source lists what it should. It is done at the end of each run, so that no file is read for it."""
-    gone = gone_from(view.listing, view.names)
-    withheld = why_withheld(view.listing, gone, len(view.names), view.corpus.max_share_deleted)
-    if withheld is None:
-        return passes(f"{count(len(view.listing.entries), 'file')} are listed, and {len(gone):,} gone.")
+    """The source lists what it should. It is done at the end of each run, so that no file is read for it, nor the source
+    listed where the scan before the run has done so."""
+    seen = view.presence
+    if seen.withheld is None:
+        return passes(f"{count(seen.listed, 'file')} are listed, and {seen.gone:,} gone.")
     remedy = f"rag-assets ingest {view.corpus.name} --confirm-deletions"
-    return fails(f"{withheld}. If they are meant to be gone: {remedy}")
+    return fails(f"{seen.withheld}. If they are meant to be gone: {remedy}")
 
 
 def explained_files(view: View) -> Verdict:

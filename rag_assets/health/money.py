@@ -11,7 +11,10 @@ from rag_assets.storing.tables import Table, sql_literal
 
 
 def monthly_spend(view: View) -> Verdict:
-    """What the corpus cost since the month began (UTC), in embeddings and answers, is within `budget_per_month`."""
+    """What the corpus cost since the month began (UTC), in embeddings and answers, is within `budget_per_month`.
+
+    An answer from several corpora counts for the first that it names, whose model wrote it where that one has an index.
+    """
     month = view.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     spent = _sum(view.store.spend(), "spent_at", "cost_usd", view.corpus.name, month)
     spent += _sum(view.store.answers(), "asked_at", "usage", view.corpus.name, month)
@@ -27,7 +30,8 @@ def monthly_spend(view: View) -> Verdict:
 
 
 def _sum(table: Table, time: str, cost: str, corpus: str, since: datetime) -> float:
-    where = f"corpus = {sql_literal(corpus)} AND {time} >= timestamp '{since:%Y-%m-%d %H:%M:%S}'"
+    named = f"(corpus = {sql_literal(corpus)} OR starts_with(corpus, {sql_literal(f'{corpus}, ')}))"
+    where = f"{named} AND {time} >= timestamp '{since:%Y-%m-%d %H:%M:%S}'"
     costs = table.read([cost], where=where)[cost].combine_chunks()
     if pa.types.is_struct(costs.type):
         costs = pc.struct_field(costs, "cost_usd")

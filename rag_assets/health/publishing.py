@@ -1,9 +1,11 @@
 """Whether readers see the newest rows, and whether anything is to be mended."""
 
-from rag_assets.doctoring import diagnose, why_not_writable
+from rag_assets.doctoring import diagnose, is_left_unpublished, why_not_writable
+from rag_assets.errors import SourceError
 from rag_assets.health.verdicts import Verdict, fails, passes, some
 from rag_assets.health.view import View
-from rag_assets.storing.publishing import held_back, publication_is_due
+from rag_assets.reading.source import Listing
+from rag_assets.storing.publishing import held_back
 from rag_assets.wording import count
 
 
@@ -20,9 +22,19 @@ def newest_version(view: View) -> Verdict:
     held = held_back(view.store, view.corpus)
     if held:
         return fails(held)
-    if publication_is_due(view.store, view.corpus, known=view.known):
+    if is_left_unpublished(view.store, view.corpus, view.known, _listing_for_pending(view)):
         return fails(f"the index holds something that readers do not see: {ingest}")
     return passes(f"Version {view.published.version} is the newest.")
+
+
+def _listing_for_pending(view: View) -> Listing | None:
+    """What the source lists; None where it cannot be listed, or no document is pending."""
+    if all(document.status != "pending" for document in view.known.values()):
+        return None
+    try:
+        return view.listing
+    except SourceError:
+        return None
 
 
 def nothing_to_mend(view: View) -> Verdict:

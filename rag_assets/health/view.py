@@ -11,7 +11,7 @@ from rag_assets.embedding.providers import make_provider
 from rag_assets.generations import Generation, generation_of
 from rag_assets.health.verdicts import Verdict
 from rag_assets.reading.source import Listing, open_source
-from rag_assets.scanning import Scan, scan
+from rag_assets.scanning import Presence, Scan, gone_from, scan, why_withheld
 from rag_assets.storing.ledger import KnownDocument, known_documents, set_aside_in
 from rag_assets.storing.publishing import Publication, latest_publication, publications, rows_by_document
 from rag_assets.storing.stores import Store
@@ -33,7 +33,8 @@ class InstanceFacts:
 class View:
     """One look at `corpus` as it is `now`. Nothing is read before a check asks for it.
 
-    `instance_facts` asks the Dagster instance, None where there is none. `run_id` is that of the run that looks.
+    `instance_facts` asks the Dagster instance, None where there is none. `run_id` is that of the run that looks, and
+    `presence` what was seen of the source by the scan that asked for the run, None where it must be listed for this look.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class View:
         instance_facts: Callable[[], InstanceFacts] | None = None,
         now: datetime | None = None,
         run_id: str = "",
+        presence: Presence | None = None,
     ) -> None:
         self.store = store
         self.corpus = corpus
@@ -52,6 +54,7 @@ class View:
         self.now = now or datetime.now(UTC)
         self.run_id = run_id
         self._ask_instance = instance_facts
+        self._presence = presence
         self._known_version: int | None = None
 
     @cached_property
@@ -89,12 +92,22 @@ class View:
             instance_facts=self._ask_instance,
             now=self.now,
             run_id=self.run_id,
+            presence=self._presence,
         )
 
     def _documents_version(self) -> int | None:
         table = self.store.documents(self.corpus.name)
         dataset = table.open_existing()
         return int(dataset.version) if dataset is not None else None
+
+    @cached_property
+    def presence(self) -> Presence:
+        """How many documents there are, and how many are gone. Raises `SourceError` when the source cannot be listed."""
+        if self._presence is not None:
+            return self._presence
+        gone = gone_from(self.listing, self.names)
+        withheld = why_withheld(self.listing, gone, set(self.names), self.corpus.max_share_deleted)
+        return Presence(len(self.listing.entries), len(gone), withheld)
 
     @cached_property
     def listing(self) -> Listing:

@@ -40,7 +40,6 @@ def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[st
     rows = _with_vectors(store, corpus, chunks, store.vectors(generation.embedding)) if chunks.num_rows else None
     if rows is not None:
         rows = _with_document_columns(rows, store, corpus.name, good)
-    now = datetime.now(UTC)
     changes: dict[str, dict[str, object]] = {}
     tokens = _sum_tokens(chunks)
     for name in good:
@@ -54,17 +53,18 @@ def index_documents(store: Store, corpus: CorpusSettings, documents: Sequence[st
             "generation": generation.id,
             "chunks": counts.get(name, 0),
             "tokens": tokens.get(name, 0),
-            "indexed_at": now,
             "run_id": run_id,
         }
     with store.lock(publish_lock(corpus.name)):
+        now = datetime.now(UTC)  # a publication that this waited for is older than these rows
         overtaken = _overtaken(store, corpus.name, known, good)
         good = [name for name in good if name not in overtaken]
         if overtaken and rows is not None:
             rows = rows.filter(pc.is_in(rows["document"], value_set=pa.array(good, pa.string())))
         _replace(store, corpus.name, generation, good, rows)
         # Somebody may read a document again between that look and this note, which must not count the new text as indexed.
-        change(ledger, {name: changes[name] for name in good}, of_bytes={name: known[name].byte_hash for name in good})
+        noted = {name: changes[name] | {"indexed_at": now} for name in good}
+        change(ledger, noted, of_bytes={name: known[name].byte_hash for name in good})
     figures = _figures(known, {name: changes[name] for name in good}, rows)
     skipped = {name: why_skipped(known.get(name)) for name in sorted(set(documents) - set(good))}
     return StageReport(documents=figures, skipped=skipped)

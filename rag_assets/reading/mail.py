@@ -37,7 +37,10 @@ def read(data: bytes) -> Content:
 
 
 def _header(message: EmailMessage, name: str) -> str:
-    value = message.get(name)
+    try:
+        value = message.get(name)
+    except OverflowError:  # a date with a year or zone that no date has, parsed when it is asked for
+        return ""
     if value is None:
         return ""
     if name == "Date":

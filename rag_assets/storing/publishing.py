@@ -140,8 +140,9 @@ def publication_is_due(
     """Whether the index holds something that readers do not see, though nothing holds it up: a run died in between, or,
     with `resume`, a person rolled back or an evaluation held it.
 
-    A document that is on its way holds it up, because the run that makes it publishes; not with `beside_pending`. `known`
-    spares a look into the documents table to who has just read it.
+    A document that is pending holds it up, because the run that makes it publishes; not with `beside_pending`, for who
+    knows that no run is to make one: it may be out of reach for days. `known` spares a look into the documents table to who
+    has just read it.
     """
     generation = generation_of(corpus)
     if known is None:
@@ -359,13 +360,14 @@ def _roll_back(store: Store, corpus: str, version: int | None) -> Publication:
         raise QuestionError(f"corpus {corpus} has no published index yet; run: rag-assets ingest {corpus}")
     now = found[0]
     target = _target(store, corpus, found, version)
+    shown = target.changes.get("rolled_back_to", target.version)
     after = replace(
         target,
         version=now.version + 1,
         published_at=datetime.now(UTC),
         run_id=target.run_id,
         action="rollback",
-        changes={**_count(_changes(store, corpus, now, target)), "rolled_back_to": target.version},
+        changes={**_count(_changes(store, corpus, now, target)), "rolled_back_to": shown},
     )
     table = store.index(corpus, target.generation, dimensions=1) if target.table_version else None
     _point_at(store, corpus, now, after, table)

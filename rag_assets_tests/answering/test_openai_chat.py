@@ -2,6 +2,7 @@
 
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,8 +10,10 @@ from rag_assets.answering.citations import citations_of
 from rag_assets.answering.extractive import NOT_FOUND
 from rag_assets.answering.generators import make_generator
 from rag_assets.answering.prompts import read_prompts
+from rag_assets.answering.replies import complete_reply
 from rag_assets.config import OpenAIGeneration
 from rag_assets.errors import ProviderError
+from rag_assets.records import Turn
 from rag_assets_tests.answering.passages import passage
 from rag_assets_tests.fakes import FakeOpenAI
 
@@ -268,6 +271,34 @@ def test_openai_itself_needs_a_key_and_says_which(monkeypatch):
 def test_lone_surrogates_do_not_break_the_request(fake):
     ask(fake, "When \ud800?", [passage("At \udfff seven.", "a\ud800.md")])
     assert "At \ufffd seven." in prompt_of(fake)
+
+
+HALVES = "A smile \ud83d\ude00 [1], a half \ud83d, another \ude00 [2], and \ud83d"
+WHOLE = "A smile 😀 [1], a half \ufffd, another \ufffd [2], and \ufffd"
+
+
+def test_halves_of_a_character_are_joined_and_strays_replaced(fake):
+    """No table takes a lone surrogate: the answer, and what it cost, was lost in a UnicodeEncodeError."""
+    fake.chat_reply = HALVES
+    assert ask(fake).text == WHOLE
+    assert generator_for(fake).stand_alone("When?", [Turn("Who?", "Amara \ud83d.")]).text == WHOLE.replace(
+        " [1]", ""
+    ).replace(" [2]", "")
+
+
+def test_halves_of_a_character_that_are_streamed_one_by_one_are_joined_before_they_are_shown(fake):
+    """As a gateway sends them that cuts UTF-16."""
+    fake.chat_reply = HALVES
+    pieces: list[str] = []
+    assert generator_for(fake).generate("When?", PASSAGES, on_text=pieces.append).text == WHOLE
+    assert "".join(pieces) == WHOLE
+
+
+@pytest.mark.parametrize("refusal", ["No \ud83d\ude00 \ud83d.", None])
+def test_a_refusal_holds_no_half_of_a_character(refusal):
+    message = SimpleNamespace(content=None, refusal=refusal)
+    reply = complete_reply(SimpleNamespace(choices=[SimpleNamespace(message=message, finish_reason="stop")]))
+    assert (reply.text, reply.refusal) == ("", "No 😀 \ufffd." if refusal else "")
 
 
 def test_a_stream_that_breaks_off_is_the_servers_failure():

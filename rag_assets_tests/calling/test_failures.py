@@ -195,6 +195,7 @@ def test_a_wait_may_be_told_as_a_date(fake: FakeOpenAI):
         ({"retry-after": "soon"}, None),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "Wed, 01 Jan 2020 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "Wed, 01 Jan 2020 00:00:00 +99999999999999999999"}, None),
     ],
 )
 def test_what_a_reply_asks_to_wait(headers: dict[str, str], seconds: float | None):

@@ -45,6 +45,12 @@ class Foo(Base):
 '''
 
 
+def test_blank_lines_at_the_end_of_a_language_without_a_grammar_take_linear_time():
+    """They were tried from each of them to the end: hours, which the time-out of the suite ends."""
+    (chunk,) = cut("key = value\n" + "\n" * 200_000, "settings")
+    assert chunk.text == "key = value"
+
+
 def test_functions_and_methods_are_whole_with_their_signatures_above():
     chunks = cut(PYTHON, "python")
     assert [chunk.heading_path for chunk in chunks] == [

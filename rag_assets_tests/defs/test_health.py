@@ -8,8 +8,11 @@ import pytest
 
 from rag_assets.defs import health
 from rag_assets.defs.partitions import add_keys, delete_keys
-from rag_assets.defs.runs import COMMAND_LINE_TAG
+from rag_assets.defs.runs import COMMAND_LINE_TAG, presence_in, presence_tags
 from rag_assets.health.checks import CHECKS
+from rag_assets.reading.source import Listing
+from rag_assets.reading.sources.folder import FolderSource
+from rag_assets.scanning import Presence
 from rag_assets.storing.health import health_over_time
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
@@ -98,6 +101,56 @@ def test_an_ingest_does_only_the_checks_that_cost_nothing(town: Platform, instan
     names = {event.get_dagster_event().asset_check_evaluation_data.check_name for event in events}
     assert names == {"every_document_is_indexed", "no_deletion_is_withheld"}
     assert health_over_time(town.store, "notes") == []
+
+
+def test_the_source_is_listed_by_the_scan_and_not_by_each_run(
+    town: Platform, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+):
+    town.configure(max_documents_per_run=1)
+    for name in ("dates", "elders", "figs"):
+        town.write(f"{name}.md", f"The text of {name}.")
+    listings: list[FolderSource] = []
+    list_source = FolderSource.list
+
+    def list_and_count(source: FolderSource) -> Listing:
+        listings.append(source)
+        return list_source(source)
+
+    monkeypatch.setattr(FolderSource, "list", list_and_count)
+    assert town.run("ingest").status == 0
+    assert len(listings) == 2  # whether there is anything to do, and again when nobody else can do it
+    assert len(instance.get_runs(dg.RunsFilter(job_name="notes_ingest"))) == 1 + 3
+    assert said_of_deletions(instance) == [(True, "6 files are listed, and 0 gone.")] * 3 + [
+        (True, "3 files are listed, and 0 gone.")
+    ]
+
+
+def test_a_run_tells_that_deletions_are_withheld_as_the_scan_before_it(town: Platform, instance: dg.DagsterInstance):
+    for number in range(12):
+        town.write(f"{number}.md", f"The text of {number}.")
+    town.ingest()
+    for number in range(12):
+        (town.corpus / f"{number}.md").unlink()
+    town.write("apples.md", "Another text of apples.")
+    town.ingest()
+    (passed, summary), (passed_before, _) = said_of_deletions(instance)[:2]
+    assert (passed, passed_before) == (False, True)
+    assert "12 of 15 documents are gone at once" in (summary or "")
+
+
+def said_of_deletions(instance: dg.DagsterInstance) -> list[tuple[bool, str | None]]:
+    """What each run said, the newest first."""
+    key = dg.AssetCheckKey(PUBLISHED, "no_deletion_is_withheld")
+    records = instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
+    events = [record.event.get_dagster_event() for record in records if record.event is not None]
+    evaluations = [event.asset_check_evaluation_data for event in events]
+    return [(one.passed, one.description) for one in evaluations]
+
+
+@pytest.mark.parametrize("tags", [{}, {"rag_assets/source": "{"}, {"rag_assets/source": '{"files": 3}'}])
+def test_a_run_that_no_scan_asked_for_tells_nothing_of_the_source(tags: dict[str, str]):
+    assert presence_in(tags) is None
+    assert presence_in(presence_tags(Presence(3, 2, "why"))) == Presence(3, 2, "why")
 
 
 def test_a_check_can_be_done_alone(town: Platform, instance: dg.DagsterInstance):

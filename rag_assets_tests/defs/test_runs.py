@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 import dagster as dg
 import pytest
@@ -16,10 +17,11 @@ from rag_assets.defs.runs import (
     request_is_open,
     runs_under_way,
 )
+from rag_assets.errors import RagAssetsError
 from rag_assets.storing.stores import Store
 from rag_assets_tests.fakes import FakeOpenAI
 from rag_assets_tests.platform import Platform
-from rag_assets_tests.workbench import set_age
+from rag_assets_tests.workbench import Workbench, set_age
 
 
 def make_run(
@@ -143,12 +145,78 @@ def test_a_run_that_only_publishes_neither_holds_back_an_ingest_nor_allows_it(pl
         instance.report_run_failed(make_run(instance, status=dg.DagsterRunStatus.STARTED, tags={}))
         held = hold_back_until(instance, platform.notes)
         assert held is not None
-        assert hold_back_until(instance, platform.notes, publications=True) is None
+        assert hold_back_until(instance, platform.notes, "publications") is None
         publication = {PUBLICATION_TAG: "true"}
         make_run(instance, status=dg.DagsterRunStatus.SUCCESS, tags=publication)
         instance.report_run_failed(make_run(instance, status=dg.DagsterRunStatus.STARTED, tags=publication))
         assert hold_back_until(instance, platform.notes) == held
-        assert hold_back_until(instance, platform.notes, publications=True) is not None
+        assert hold_back_until(instance, platform.notes, "publications") is not None
+
+
+def test_a_removal_that_fails_is_asked_for_at_growing_intervals_and_holds_nothing_else_back(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+):
+    def cut_short(*_arguments: object, **_keys: object) -> NoReturn:
+        raise RagAssetsError("the store is full")
+
+    for name in ("a.md", "b.md"):
+        platform.write(name, f"The text of {name}.")
+    platform.ingest()
+    (platform.corpus / "b.md").unlink()
+    with platform.instance() as instance:
+        job = platform.definitions().resolve_job_def("notes_remove")
+        with monkeypatch.context() as patched:
+            patched.setattr("rag_assets.defs.removing.remove_documents", cut_short)
+            for failures, seconds in ((1, 30), (2, 60)):
+                assert not job.execute_in_process(
+                    run_config={"documents": ["b.md"]}, instance=instance, raise_on_error=False
+                ).success
+                until = hold_back_until(instance, platform.notes, "removals")
+                assert until is not None
+                assert 0 < seconds - (until - datetime.now(UTC)).total_seconds() < 20, failures
+        assert f"1 are gone; the last removal failed, the next is at {until:%H:%M:%S} UTC" in reason(
+            tick(platform, instance)
+        )
+        assert hold_back_until(instance, platform.notes) is None
+        assert hold_back_until(instance, platform.notes, "publications") is None
+        platform.write("c.md", "The text of c.")
+        assert jobs_asked_for(platform, instance) == ["notes_ingest"]
+        (platform.corpus / "c.md").unlink()
+        passed = datetime.now(UTC)
+        monkeypatch.setattr("rag_assets.defs.sensors.hold_back_until", lambda *_: passed)
+        assert jobs_asked_for(platform, instance) == ["notes_remove"]
+        assert job.execute_in_process(run_config={"documents": ["b.md"]}, instance=instance).success
+        assert hold_back_until(instance, platform.notes, "removals") is None
+
+
+def jobs_asked_for(platform: Platform, instance: dg.DagsterInstance) -> list[str | None]:
+    result = tick(platform, instance)
+    assert isinstance(result, dg.SensorResult)
+    return [request.job_name for request in result.run_requests or ()]
+
+
+def test_the_sensor_publishes_beside_a_pending_document_that_never_settles(platform: Platform):
+    for name in ("a.md", "log.md"):
+        platform.write(name, f"Old {name}.")
+    platform.ingest()
+    bench = Workbench(platform.corpus, platform.store, platform.notes)
+    bench.write("log.md", "New log.md.")
+    bench.read("log.md")  # by a run that died
+    bench.write("a.md", "New a.md.", seconds_ago=100_000)
+    bench.materialize("a.md")
+    with platform.instance() as instance:
+        assert jobs_asked_for(platform, instance) == ["notes_ingest"]
+        platform.configure(settle_seconds=3_600)
+        bench.write("log.md", "Newest log.md.", seconds_ago=0)
+        result = tick(platform, instance)
+        assert isinstance(result, dg.SensorResult)
+        (request,) = result.run_requests or []
+        assert request.asset_selection == [dg.AssetKey(["notes", "published_index"])]
+        job = platform.definitions().resolve_job_def("notes_ingest")
+        assert job.execute_in_process(instance=instance, asset_selection=list(request.asset_selection)).success
+        assert [row["text"] for row in platform.rows()] == ["New a.md.", "Old log.md."]
+        bench.write("log.md", "And again.", seconds_ago=0)
+        assert "1 are still being written" in reason(tick(platform, instance))
 
 
 def test_the_sensor_publishes_what_a_dead_run_left_unpublished(platform: Platform):

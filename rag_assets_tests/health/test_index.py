@@ -145,6 +145,16 @@ class TestAgreement:
         assert look(index_agreement).passed
         assert look(chunk_coverage).passed
 
+    def test_nothing_is_wrong_after_a_rollback_to_a_rollback(self, bench: Workbench, look: Look):
+        bench.write("c.md", "cherries")
+        bench.ingest()
+        rollback(bench.store, "notes", 1)
+        bench.write("d.md", "dates")
+        bench.ingest()
+        assert rollback(bench.store, "notes", 3).changes["rolled_back_to"] == 1
+        assert look(index_agreement).passed
+        assert look(chunk_coverage).passed
+
     def test_nothing_is_wrong_while_another_generation_is_built(self, bench: Workbench, look: Look):
         bench.configure(embedding=HashingEmbedding(provider="hashing", dimensions=32))
         assert look(index_agreement).passed

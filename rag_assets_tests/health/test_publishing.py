@@ -43,6 +43,22 @@ class TestNewestVersion:
         bench.publish()
         assert look(newest_version).passed
 
+    def test_they_are_told_beside_a_pending_document_that_no_run_can_make(self, bench: Workbench, look: Look):
+        bench.write("b.md", "blueberries")
+        bench.read("b.md")
+        bench.write("c.md", "cherries")
+        bench.materialize("c.md")
+        assert look(newest_version).passed, "the run that makes b publishes"
+        (bench.folder / "b.md").unlink()
+        assert look(newest_version).passed, "the run that removes b publishes"
+        for path in bench.folder.iterdir():
+            path.unlink()
+        assert "holds something that readers do not see" in look(newest_version).summary
+        bench.folder.rmdir()
+        assert "holds something that readers do not see" in look(newest_version).summary
+        bench.publish()
+        assert look(newest_version).passed
+
     def test_documents_without_a_publication_are_told(self, bench: Workbench, look: Look):
         shutil.rmtree(bench.store.publications("notes").uri)
         assert look(newest_version).summary == (
@@ -96,6 +112,17 @@ class TestMoney:
         assert not verdict.passed
         assert "and budget_per_month is $2.99: raise" in verdict.summary
         assert look(monthly_spend, now=NOON + timedelta(days=20)).passed
+
+    @pytest.mark.parametrize(
+        ("corpora", "cost"), [("notes, other", 1.0), ("other, notes", 0.0), ("notes_2, notes", 0.0), ("notes", 1.0)]
+    )
+    def test_an_answer_from_several_corpora_counts_for_the_first(
+        self, bench: Workbench, look: Look, corpora: str, cost: float
+    ):
+        """It counted against no budget at all."""
+        answer: Mapping[str, Any] = {"asked_at": NOON, "corpus": corpora, "usage": {"cost_usd": 1.0}}
+        bench.store.answers().append(pa.Table.from_pylist([answer], schema=ANSWERS))
+        assert look(monthly_spend, now=NOON).figures["spent_this_month_usd"] == cost
 
 
 def evaluation(rate: float | None) -> Evaluation:

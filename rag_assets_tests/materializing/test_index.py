@@ -209,6 +209,29 @@ def test_a_document_that_was_read_again_meanwhile_is_left_to_who_read_it(
     assert bench.texts("new newest a b md") == ["New b.md.", "Newest a.md."]
 
 
+def test_rows_that_waited_for_a_publication_are_younger_than_it(bench: Workbench, monkeypatch: pytest.MonkeyPatch):
+    """Checks took them for published, and missed them there."""
+    bench.write("a.md", "apples")
+    bench.ingest()
+    bench.write("b.md", "pears")
+    bench.materialize("b.md")
+    bench.write("c.md", "figs")
+    for step in (bench.read, bench.chunk, bench.embed):
+        step("c.md")
+    name_of_lock = "rag_assets.materializing.index.publish_lock"
+
+    def somebody_publishes_first(corpus: str) -> str:
+        monkeypatch.setattr(name_of_lock, publish_lock)
+        assert bench.publish().moved
+        return publish_lock(corpus)
+
+    monkeypatch.setattr(name_of_lock, somebody_publishes_first)
+    bench.index("c.md")
+    indexed_at = bench.known["c.md"].indexed_at
+    assert indexed_at is not None
+    assert indexed_at > bench.published.published_at
+
+
 def test_a_document_that_was_read_again_after_its_rows_were_written_is_not_taken_for_indexed(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ):

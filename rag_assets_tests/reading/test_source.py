@@ -300,6 +300,25 @@ def test_nothing_outside_the_folder_is_read_whatever_the_partition_is_called(tmp
         source_of(tmp_path / "root").read(name)
 
 
+@pytest.mark.parametrize("name", ["private/salaries.md", "a.txt"])
+def test_what_include_and_exclude_leave_out_is_not_read_whatever_the_partition_is_called(tmp_path: Path, name: str):
+    """An excluded file whose path was typed as a partition key was read, indexed and cited."""
+    write(tmp_path, "private/salaries.md", "a.txt")
+    with pytest.raises(DocumentError, match="include or exclude of the corpus leaves its name out; it is not read"):
+        source_of(tmp_path, exclude=["private/**"]).read(name)
+
+
+def test_nothing_below_a_link_to_a_folder_is_read_though_the_root_may_be_one(tmp_path: Path):
+    write(tmp_path, "outside/sub/secret.md", "real/a.md", "real/sub/b.md")
+    (tmp_path / "real/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "root").symlink_to(tmp_path / "real")
+    source = source_of(tmp_path / "root")
+    assert list(source.list().entries) == ["a.md", "sub/b.md"]
+    assert source.read("sub/b.md").data == b"real/sub/b.md"
+    with pytest.raises(DocumentError, match="its folder link is a link, and those are not followed; it is not read"):
+        source.read("link/sub/secret.md")
+
+
 def test_a_source_is_opened_by_what_the_settings_say(tmp_path: Path):
     write(tmp_path, "a.md", "b.txt", "skip/c.md")
     for spelled in (str(tmp_path), f"file://{tmp_path}"):

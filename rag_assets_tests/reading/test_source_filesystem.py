@@ -60,6 +60,13 @@ def test_nothing_outside_an_archive_is_named_by_it(tmp_path: Path):
         source_of(path).read("../b.md")
 
 
+def test_what_include_and_exclude_leave_out_of_an_archive_is_not_read(tmp_path: Path):
+    path = pack(tmp_path / "docs.zip", {"private/a.md": "A", "b.rst": "B"})
+    for name in ("private/a.md", "b.rst"):
+        with pytest.raises(DocumentError, match="include or exclude of the corpus leaves its name out"):
+            source_of(path, include=["**/*.md"], exclude=["private/**"]).read(name)
+
+
 def test_an_archive_that_was_replaced_is_read_anew(tmp_path: Path):
     source = source_of(pack(tmp_path / "docs.zip", {"a.md": "A"}))
     before = source.list().entries["a.md"]

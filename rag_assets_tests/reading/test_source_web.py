@@ -182,6 +182,23 @@ def test_last_modified_tells_a_change_and_when_it_was(site: Website):
     assert site.count("GET", "/a") == 0
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Mon, 01 Jan 2024 00:00:00 +99999999999999999999",
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        "Mon, 01 Jan 1601 00:00:00 GMT",
+    ],
+)
+def test_a_last_modified_that_no_clock_can_have_shown_is_none(bench: Workbench, site: Website, told: str):
+    """One such page failed the listing of all, or its scan: no table takes such a time."""
+    site.put("/a", "text of a", headers={"Last-Modified": told})
+    bench.update()
+    assert bench.known[f"{site.host}/a"].modified_ns is None
+    assert bench.scan().unchanged == 3
+
+
 def test_a_fresh_last_modified_is_not_trusted_because_it_counts_seconds(site: Website):
     fresh = {"Last-Modified": format_datetime(datetime.now(UTC), usegmt=True)}
     site.put("/a", "A", headers=fresh)

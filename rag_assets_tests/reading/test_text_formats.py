@@ -113,6 +113,15 @@ def test_an_email_is_its_body_under_its_subject():
     }
 
 
+@pytest.mark.parametrize(
+    "date", ["01 Jan 2024 00:00:00 +99999999999999999999", "01 Jan 99999999999999999999 00:00:00 Z"]
+)
+def test_an_email_whose_date_no_clock_can_have_shown_has_none(date):
+    """It was set aside for that."""
+    found = read_document("a.eml", f"Subject: s\nDate: Mon, {date}\n\nWords.\n".encode())
+    assert (found.text, found.metadata) == ("# s\n\nWords.\n", {})
+
+
 def test_an_email_in_html_alone_is_converted():
     assert read_document("a.eml", mail(html="<h2>News</h2><ul><li>a</ul>").as_bytes()).text == (
         "# Grüße from Zürich\n\n## News\n\n- a\n"

@@ -32,6 +32,8 @@ _FAILURES_OF_A_HOST = 5
 # Last-Modified counts seconds: younger than this by the server's own clock, it may stand for two contents (RFC 9110,
 # section 8.8.2.2).
 _STRONG_AFTER_SECONDS = 60
+# Those whose nanoseconds since 1970 fit into 64 bits. Servers that know no time send 1601 or 9999.
+_YEARS = range(1678, 2262)
 
 
 class PageError(Exception):
@@ -211,7 +213,9 @@ def _moment(value: str | None) -> datetime | None:
         return None
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
+        return None
+    if moment.year not in _YEARS:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

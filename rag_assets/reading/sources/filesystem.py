@@ -77,7 +77,7 @@ class FilesystemSource:
 
     def read(self, document: str) -> SourceFile:
         """See `Source.read`."""
-        check_name(document)
+        check_name(document, self._wanted)
         with self._told("cannot be opened"):
             files, root = self._open()
         read_at = datetime.now(UTC)

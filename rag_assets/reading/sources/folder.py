@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rag_assets.config import MAX_BYTES
 from rag_assets.errors import DocumentError, SourceError
@@ -41,10 +41,11 @@ class FolderSource:
 
     def read(self, document: str) -> SourceFile:
         """See `Source.read`."""
-        check_name(document)
+        check_name(document, self._wanted)
         path = self._root / document
         read_at = datetime.now(UTC)
         try:
+            self._check_folders(document)
             before = path.stat()
             if before.st_size > self._max_bytes:
                 raise too_large(before.st_size, self._max_bytes)
@@ -68,6 +69,12 @@ class FolderSource:
             uri=path.as_uri(),
             read_at=read_at,
         )
+
+    def _check_folders(self, document: str) -> None:
+        """Raise `DocumentError` where `document` is below a link: `list` looks into none."""
+        for folder in PurePosixPath(document).parents[:-1]:
+            if (self._root / folder).is_symlink():
+                raise DocumentError(f"its folder {folder} is a link, and those are not followed; it is not read")
 
     def _walk(self, folder: str | Path, prefix: str, depth: int) -> Iterator[tuple[str, Entry | str]]:
         """What is below `folder`. One of its folders that cannot be looked into is refused; the others are."""

@@ -46,13 +46,15 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or "/." in name
 
 
-def check_name(document: str) -> None:
-    """Raise `DocumentError` unless `document` is a path that stays below the root of its corpus.
+def check_name(document: str, wanted: Wanted) -> None:
+    """Raise `DocumentError` unless `document` is a path that stays below the root of its corpus, and is `wanted`.
 
     Anyone can add a partition key in Dagster's UI, so a name may be anything.
     """
     if "\0" in document or is_hidden(document) or not all(document.split("/")):
         raise DocumentError("its name is not a path below the folder of the corpus, or a hidden one; it is not read")
+    if document not in wanted:
+        raise DocumentError("include or exclude of the corpus leaves its name out; it is not read")
 
 
 def too_large(size: int, max_bytes: int) -> DocumentError:
