@@ -198,7 +198,7 @@ def choose(store: Store, corpus: CorpusSettings, *, scope: Scope = "stale", docu
         generation=generation,
         total=len(others) + len(chosen),
         made=count_made_with(others, generation),
-        publication_is_due=publication_is_due(store, corpus, known=known),
+        publication_is_due=publication_is_due(store, corpus, known=known, beside_pending=not chosen),
     )
 
 

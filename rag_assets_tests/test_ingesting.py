@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.ingesting import Look, look
+from rag_assets.reindexing import choose
 from rag_assets_tests.workbench import Workbench, make_workbench
 
 
@@ -32,6 +33,7 @@ def test_what_was_indexed_is_published_though_a_pending_document_is_out_of_reach
     seen = see(bench)
     assert (seen.documents, seen.found.removed) == ([], [])
     assert (seen.publication_is_due, seen.idle) == (True, False)
+    assert not choose(bench.store, bench.corpus).idle
     bench.publish()
     assert bench.texts("new old") == ["new a", "old p"]
     assert see(bench).idle, "it is published once"
