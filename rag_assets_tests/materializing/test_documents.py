@@ -61,7 +61,8 @@ def test_one_bad_document_is_set_aside_with_its_reason_and_the_others_go_on(benc
     }
     assert (known["bad.md"].stage, known["bad.md"].attempts, known["bad.md"].retryable) == ("read", 1, False)
     assert (known["gone.md"].retryable, known["gone.md"].byte_hash) == (True, None)
-    assert "a PNG image" in (known["odd.xyz"].reason or "")
+    assert "a PNG image" in (known["bad.md"].reason or "")
+    assert "include or exclude of the corpus leaves its name out" in (known["odd.xyz"].reason or "")
 
 
 def test_a_document_that_cannot_be_read_any_more_keeps_its_last_good_text(bench: Workbench):
