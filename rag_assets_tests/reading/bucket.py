@@ -56,8 +56,8 @@ class S3Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.close()
-        self._process.terminate()
-        self._process.wait(10)
+        self._process.kill()  # it keeps nothing, and a request under way may swallow what terminates it
+        self._process.wait()
 
     @property
     def environment(self) -> dict[str, str]:
