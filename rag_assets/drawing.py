@@ -4,7 +4,9 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-_WIDTH, _PANEL, _MARGIN, _LABELS = 480, 90, 14, 150
+_WIDTH, _PANEL, _MARGIN = 480, 90, 14
+# As wide as letters are on average at most.
+_LETTER = 6.5
 _COLOURS = ("#1f77b4", "#2ca02c", "#d62728", "#ff7f0e")
 
 
@@ -18,8 +20,9 @@ def panels_as_markdown(title: str, series: Mapping[str, Sequence[float]], steps:
 def panels(series: Mapping[str, Sequence[float]], steps: Sequence[str]) -> str:
     """As `panels_as_markdown`, the SVG alone."""
     height = _PANEL * len(series) + 20
+    longest = max((len(_label(name, values)) for name, values in series.items()), default=0)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + _LABELS}" height="{height}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + _LETTER * longest + _MARGIN:.0f}" height="{height}"'
         ' font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>',
         *(part for place, (name, values) in enumerate(series.items()) for part in _panel(place, name, values)),
         *_steps(steps, y=height - 6),
@@ -40,8 +43,12 @@ def _panel(place: int, name: str, values: Sequence[float]) -> Iterator[str]:
     yield f'<polyline points="{" ".join(f"{x},{y}" for x, y in points)}" fill="none" stroke="{colour}" stroke-width="2"/>'
     yield from (f'<circle cx="{x}" cy="{y}" r="2.5" fill="{colour}"/>' for x, y in points)
     if values:
-        yield f'<text x="{_WIDTH}" y="{top + 12}" fill="{colour}">{escape(name)} {_number(values[-1])}</text>'
+        yield f'<text x="{_WIDTH}" y="{top + 12}" fill="{colour}">{escape(_label(name, values))}</text>'
         yield f'<text x="{_WIDTH}" y="{top + 28}" fill="#888">at most {_number(highest)}</text>'
+
+
+def _label(name: str, values: Sequence[float]) -> str:
+    return f"{name} {_number(values[-1])}" if values else name
 
 
 def _steps(steps: Sequence[str], *, y: int) -> Iterator[str]:
@@ -54,4 +61,4 @@ def _x(step: int, steps: int) -> float:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4f}"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1_000 else f"{value:.4g}"
